@@ -202,7 +202,7 @@ pub(super) fn seconds_word(seconds: f64) -> String {
     if seconds.is_finite() && seconds > 0.0 { with_unit(Quantity::Seconds, seconds) } else { "–".into() }
 }
 
-/// `2000 IOPS`, `451 thousand IOPS`.
+/// `2000`, `45.1k`.
 pub(super) fn operations_word(operations: f64) -> String {
     match rate(operations) {
         Some(operations) if operations >= 1e6 => format!("{:.2}M", operations / 1e6),

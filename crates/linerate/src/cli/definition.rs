@@ -5,7 +5,9 @@ use super::examples::{Example, examples_of, written_for};
 use super::help::{grouped, laid_out};
 use super::mistyped;
 use super::output::Output;
-use clap::{Command, CommandFactory, FromArgMatches};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 /// Told at the end of every help text.
 const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
@@ -28,9 +30,22 @@ All commands: linerate --help. One of them with examples: linerate run --help.
 
 /// The parser, from which also come `--help`, the man pages and the completions.
 pub fn definition() -> Command {
-    let command = dressed(Arguments::command(), "", "linerate");
+    let command =
+        dressed(Arguments::command().mut_subcommand("tune", of_all_that_is_applied), "", "linerate");
     let template = grouped(&command);
     command.help_template(template)
+}
+
+/// `tune undo` and `persist` refuse what chooses settings; their help does not list it.
+fn of_all_that_is_applied(mut tune: Command) -> Command {
+    let chooses =
+        |id: &str| tune.get_arguments().find(|arg| arg.get_id() == id).map(|arg| arg.clone().hide(true));
+    let hidden: Vec<_> =
+        ["rate", "rtt", "stage", "finding", "setting"].into_iter().filter_map(chooses).collect();
+    for name in ["undo", "persist"] {
+        tune = tune.mut_subcommand(name, |below| below.args(&hidden));
+    }
+    tune
 }
 
 /// The same of the wall's own program.
@@ -52,7 +67,7 @@ pub fn parse(output: &Output) -> Arguments {
 }
 
 fn refused(error: &clap::Error, command: &str, definition: &Command, output: &Output) -> ! {
-    let sentence = mistyped::answer(error, command, definition);
+    let sentence = mistyped::answer(error, definition);
     let Some(sentence) = sentence.or_else(|| other_tools::answer(error, command)) else {
         output.refuse(error)
     };
@@ -77,8 +92,24 @@ fn parsed<A: FromArgMatches>(
     definition: fn() -> Command,
     words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
 ) -> clap::error::Result<A> {
-    let matches = definition().try_get_matches_from(words)?;
-    A::from_arg_matches(&matches).map_err(|error| error.format(&mut definition()))
+    let mut whole = definition();
+    let matches = whole.try_get_matches_from_mut(words)?;
+    let error = conflict(&mut whole, &matches);
+    error.map_or_else(|| A::from_arg_matches(&matches).map_err(|error| error.format(&mut whole)), Err)
+}
+
+/// An option before a command's name and one after it that exclude each other, which clap compares only where both stand
+/// behind the same name.
+fn conflict(command: &mut Command, matches: &ArgMatches) -> Option<clap::Error> {
+    if let Some((name, below)) = matches.subcommand() {
+        return conflict(command.find_subcommand_mut(name)?, below);
+    }
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let given: Vec<_> = command.get_arguments().filter(|arg| given(arg.get_id().as_str())).collect();
+    let excluded = |one| command.get_arg_conflicts_with(one).into_iter().find(|other| given.contains(other));
+    let (one, other) = given.iter().find_map(|one| Some((*one, excluded(one)?)))?;
+    let sentence = format!("the argument '{one}' cannot be used with '{other}'");
+    Some(command.error(ErrorKind::ArgumentConflict, sentence))
 }
 
 /// A command, and all below it, with its examples and the exit status.

@@ -3,9 +3,10 @@
 /// What it is for, and the line.
 pub(super) type Example = (&'static str, &'static str);
 
-/// Of a command by its words without `linerate`; none: it has none of its own.
+/// Of a command by its words without `linerate`, else of the one above: what controls a wall shares them.
 pub(super) fn examples_of(command: &str) -> &'static [Example] {
-    EXAMPLES.iter().find(|(words, _)| *words == command).map_or(&[], |(_, examples)| examples)
+    let own = EXAMPLES.iter().find(|(words, _)| *words == command).map(|(_, examples)| *examples);
+    own.or_else(|| Some(examples_of(command.rsplit_once(' ')?.0))).unwrap_or_default()
 }
 
 /// The line as it is typed for this program.
@@ -29,10 +30,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "run",
         &[
             ("This machine's disk to its own stack, in less than a minute", "linerate run"),
-            (
-                "To another host; an agent is started there over ssh for this one run",
-                "linerate run --peer ssh://host",
-            ),
+            ("To another host, where ssh starts an agent", "linerate run --peer ssh://host"),
             (
                 "Two disks and two NICs, to `linerate agent` on the other host",
                 "linerate run --source /data1/file --source /data2/file --peer 192.0.2.7 --peer 198.51.100.7",
@@ -41,10 +39,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Does what a server gives reach what this host could take, and its disk could store?",
                 "linerate run --source https://files.example/image.iso --sink /data",
             ),
-            (
-                "In production: at most 2 Gb/s, and last in the queue of each disk",
-                "linerate run --rate-limit 2G --idle",
-            ),
+            ("In production: 2 Gb/s, last in each disk's queue", "linerate run --rate-limit 2G --idle"),
             ("One line for the log of a cron job", "linerate run --format line"),
             ("A gate: status 5 where a rule of the file fails", "linerate run --expect node.toml"),
         ],
@@ -53,10 +48,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "probe",
         &[
             ("What is in this server, and what is wrong with how it is plugged together?", "linerate probe"),
-            (
-                "A tarball for a bug report, without names and addresses",
-                "linerate probe --capture capture.tar.gz",
-            ),
+            ("For a bug report, without names and addresses", "linerate probe --capture capture.tar.gz"),
             ("The machine that a colleague has captured", "linerate probe capture.tar.gz"),
             ("A machine of which there are only listings", "linerate probe lspci.txt lscpu.txt netstat.txt"),
             ("What was lost between two moments?", "linerate probe before.txt after.txt"),
@@ -66,10 +58,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "explain",
         &[
             ("Why is the program that listens at this port no faster?", "linerate explain --port 443"),
-            (
-                "Measured: what does it lose while a little is taken of it?",
-                "linerate explain rclone --experiment",
-            ),
+            ("Measured: what is lost while a little is taken?", "linerate explain rclone --experiment"),
             ("What does this process wait for?", "linerate explain 4711 --seconds 5"),
             ("A program by its name, a unit of systemd, a container", "linerate explain rclone"),
             ("", "linerate explain --unit nginx"),
@@ -79,10 +68,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "fleet",
         &[
-            (
-                "Which of eight hosts, or which link between them, is slow? Over ssh",
-                "linerate fleet pairs --hosts a[1-8]",
-            ),
+            ("Which of eight hosts, or which link, is slow?", "linerate fleet pairs --hosts a[1-8]"),
             (
                 "The hosts of a hostfile; saved as run.json and report.html",
                 "linerate fleet pairs --hostfile hosts.txt --output today",
@@ -91,10 +77,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Two racks, of which each has an uplink of 10 Gb/s",
                 "linerate fleet pairs --hosts a[1-8] --fabric a[1-4]:10G --fabric a[5-8]:10G",
             ),
-            (
-                "The disks of all hosts: alone, then ever more at once",
-                "linerate fleet disk --hosts a[1-8] --source /data --write",
-            ),
+            ("The disks of all hosts", "linerate fleet disk --hosts a[1-8] --source /data --write"),
             (
                 "What eight servers give sixteen clients from their disks, and what 4+2 would leave of it",
                 "linerate fleet storage --hosts a[1-24] --servers a[1-8] --source /data --redundancy 4+2",
@@ -103,10 +86,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "How far three racks are oversubscribed; racks.txt has a line for each, such as a[1-8]",
                 "linerate fleet bisection --hostfile hosts.txt --fabric ./racks.txt",
             ),
-            (
-                "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
-                "linerate fleet all-to-all",
-            ),
+            ("In a job of srun, or of mpirun -x LINERATE_KEY", "linerate fleet all-to-all"),
         ],
     ),
     (
@@ -133,10 +113,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "load",
         &[
             ("The curve of requests and access times, and where it levels off", "linerate load"),
-            (
-                "The highest rate at which 99 % are answered within 5 ms",
-                "linerate load --find-rate --keep p99=5ms",
-            ),
+            ("The most of which 99 % take 5 ms at most", "linerate load --find-rate --keep p99=5ms"),
         ],
     ),
     ("memory", &[("Every cache level and memory, on one core and on all", "linerate memory")]),
@@ -164,10 +141,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "copy",
         &[
             ("A folder to another host, into /data there", "linerate copy results me@host:/data"),
-            (
-                "From there to here, without what is built from it",
-                "linerate copy host:/src . --exclude *.o --exclude .git",
-            ),
+            ("To here, without what is built", "linerate copy host:/src . --exclude *.o --exclude .git"),
             ("What would be copied?", "linerate copy host:/data/set/ /data/set --dry-run"),
         ],
     ),
@@ -179,10 +153,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "The same under TLS, to those who show the token; the certificate's fingerprint is printed",
                 "linerate serve /data --tls --token-file token",
             ),
-            (
-                "Take files from those who have the token, too",
-                "linerate serve /data --writable --token-file token",
-            ),
+            ("Take files from them, too", "linerate serve /data --writable --token-file token"),
             (
                 "On two NICs, to those who have the token, at most 20 Gb/s",
                 "linerate serve /data --listen 192.0.2.7 --listen 198.51.100.7 --token-file token --rate-limit 20G",
@@ -192,10 +163,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "get",
         &[
-            (
-                "A folder of `linerate serve`, with all that is below it",
-                "linerate get http://192.0.2.7:7415/ --output data",
-            ),
+            ("A folder of `linerate serve`", "linerate get http://192.0.2.7:7415/ --output data"),
             (
                 "One large file of any server, over eight connections, compared with its published sum",
                 "linerate get http://192.0.2.7/image.iso --streams 8 --sha256 \
@@ -249,44 +217,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "wall control",
-        &[("How does the wall do?", "linerate wall control --server 192.0.2.7 --key-file key status")],
-    ),
-    (
-        "wall control status",
-        &[(
-            "How does the wall do, from another host?",
-            "linerate wall control --server 192.0.2.7 --key-file key status",
-        )],
-    ),
-    (
-        "wall control watch",
-        &[("The same every second, until Ctrl-C", "linerate wall control --key-file key watch")],
-    ),
-    ("wall control movies", &[("What could be played?", "linerate wall control --key-file key movies")]),
-    (
-        "wall control open",
-        &[(
-            "Another movie of the same grid, by the name that movies lists",
-            "linerate wall control --key-file key open harbour",
-        )],
-    ),
-    ("wall control play", &[("Go on", "linerate wall control --key-file key play")]),
-    (
-        "wall control pause",
-        &[("Stand still, and go on with play", "linerate wall control --key-file key pause")],
-    ),
-    ("wall control seek", &[("From the first frame again", "linerate wall control --key-file key seek 0")]),
-    (
-        "wall control speed",
-        &[("Half as fast as it was made", "linerate wall control --key-file key speed 0.5")],
-    ),
-    ("wall control loop", &[("Stop after the last frame", "linerate wall control --key-file key loop off")]),
-    (
-        "wall control view",
-        &[(
-            "The part whose upper left corner is at 1920,0, twice as large",
-            "linerate wall control --key-file key view 1920,0,2",
-        )],
+        &[
+            ("How does the wall do?", "linerate wall control --server 192.0.2.7 --key-file key status"),
+            ("What could be played? That one", "linerate wall control --key-file key movies"),
+            ("", "linerate wall control --key-file key open harbour"),
+            ("Half as fast, from the first frame", "linerate wall control --key-file key speed 0.5"),
+            ("", "linerate wall control --key-file key seek 0"),
+            ("Its upper right quarter", "linerate wall control --key-file key view 1920,0,2"),
+        ],
     ),
     (
         "tune",
@@ -312,10 +250,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("The newest kept result as a page", "linerate report @-1 --html report.html"),
             ("Its figures for a spreadsheet", "linerate report @-1 --format csv"),
-            (
-                "A page for others, without names and addresses",
-                "linerate report @-1 --anonymous --html page.html",
-            ),
+            ("A page for others, without names", "linerate report @-1 --anonymous --html page.html"),
         ],
     ),
     (

@@ -79,6 +79,19 @@ enum Height {
     Rate,
     Requests,
     OfBaseline,
+    /// The 99th percentile of latency, over the requests that are done.
+    P99,
+}
+
+impl Height {
+    fn axis(self) -> (&'static str, Quantity) {
+        match self {
+            Height::Rate => ("throughput", Quantity::Rate),
+            Height::Requests => ("requests", Quantity::Operations),
+            Height::OfBaseline => ("of baseline", Quantity::Share),
+            Height::P99 => ("p99", Quantity::Seconds),
+        }
+    }
 }
 
 /// Every measurement; under `--scaling` those of all sources, since the number of sources is no axis here.
@@ -91,7 +104,13 @@ pub(super) fn throughputs(runs: &[Named]) -> Vec<Chart> {
     let several = runs.len() > 1;
     let mut charts = Vec::new();
     for (method, group) in groups(runs) {
-        charts.extend(throughput(&method, &group, several, Height::Rate));
+        if !group.iter().all(Cell::small) {
+            charts.extend(throughput(&method, &group, several, Height::Rate));
+        }
+        if group.iter().any(Cell::small) {
+            charts.extend(throughput(&method, &group, several, Height::Requests));
+        }
+        charts.extend(throughput(&method, &group, several, Height::P99));
         let known: Vec<Cell> =
             group.into_iter().filter(|cell| cell.measurement.of_baseline().is_some()).collect();
         charts.extend(throughput(&method, &known, several, Height::OfBaseline));
@@ -128,8 +147,10 @@ fn throughput(method: &str, group: &[Cell], several: bool, height: Height) -> Ve
         .filter(|varied| distinct(group.iter().map(|cell| varied.value(cell.job()))).len() > 1)
         .collect();
     let Some((x, others)) = varied.split_first() else { return Vec::new() };
-    let height =
-        if height == Height::Rate && group.iter().all(Cell::small) { Height::Requests } else { height };
+    // Larger requests are fewer, and no answer to more load.
+    if height == Height::P99 && *x == Varied::Transfer {
+        return Vec::new();
+    }
     let rest =
         |cell: &Cell| others.iter().map(|varied| varied.word(cell.job())).collect::<Vec<_>>().join(", ");
     let (apart, line): (Vec<String>, bool) =
@@ -140,14 +161,14 @@ fn throughput(method: &str, group: &[Cell], several: bool, height: Height) -> Ve
         let name = |cell: &Cell| if line { rest(cell) } else { cell.run.to_string() };
         let series = distinct(cells.iter().map(|cell| name(cell)));
         let series = series.into_iter().map(|wanted| {
-            let own = cells.iter().filter(|cell| name(cell) == wanted);
-            let mut points: Vec<Point> = own.map(|cell| point(cell, *x, height)).collect();
-            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let mut own: Vec<&&Cell> = cells.iter().filter(|cell| name(cell) == wanted).collect();
+            own.sort_by_key(|cell| x.value(cell.job()));
+            let points = own.into_iter().map(|cell| point(cell, *x, height)).collect();
             let name = if wanted.is_empty() { only_name(&cells, &varied) } else { wanted };
             Series { name, points, ideal: false }
         });
         let title = if part.is_empty() { method.to_string() } else { format!("{method}, {part}") };
-        charts.push(chart(title, *x, height, series.collect(), &cells));
+        charts.push(chart(&title, *x, height, series.collect()));
     }
     charts
 }
@@ -160,35 +181,44 @@ fn only_name(cells: &[&Cell], varied: &[Varied]) -> String {
 }
 
 fn point(cell: &Cell, x: Varied, height: Height) -> Point {
+    let request = cell.job().transfer_bytes.max(1) as f64;
     let per = match height {
         Height::Rate => 1.0,
-        Height::Requests => cell.job().transfer_bytes.max(1) as f64,
+        Height::Requests => request,
         Height::OfBaseline => cell.access.baseline_bytes_per_second.unwrap_or(f64::NAN),
+        Height::P99 => {
+            let slower = sides(cell.access).into_iter().map(|(_, latency)| latency.p99).fold(0.0, f64::max);
+            return Point::at(cell.measurement.bytes_per_second / request, slower);
+        }
     };
     let samples: Vec<f64> = cell.measurement.samples.iter().map(|sample| sample / per).collect();
     Point::of_samples(x.value(cell.job()) as f64, cell.measurement.bytes_per_second / per, &samples)
 }
 
-fn chart(title: String, x: Varied, height: Height, mut series: Vec<Series>, cells: &[&Cell]) -> Chart {
-    let (name, quantity) = x.axis();
-    let far = spans_far(cells.iter().map(|cell| x.value(cell.job()) as f64), 6.0);
-    let y = match height {
-        Height::Rate => ("throughput", Quantity::Rate),
-        Height::Requests => ("requests", Quantity::Operations),
-        Height::OfBaseline => ("of baseline", Quantity::Share),
-    };
-    let y = Axis { title: y.0, quantity: y.1, logarithmic: false };
+fn chart(title: &str, x: Varied, height: Height, mut series: Vec<Series>) -> Chart {
+    let all = |of: fn(&Point) -> f64| series.iter().flat_map(|series| &series.points).map(of).collect();
+    let (places, heights): (Vec<f64>, Vec<f64>) = (all(|point| point.x), all(|point| point.y));
+    let (name, quantity) = if height == Height::P99 { Height::Requests.axis() } else { x.axis() };
+    let far = quantity == Quantity::Size || spans_far(places.iter().copied(), 6.0);
+    let (height_name, height_quantity) = height.axis();
     let title = match height {
+        Height::Rate => title.to_string(),
+        Height::Requests => format!("{title}, requests"),
         Height::OfBaseline => format!("{title}, share of the baseline"),
-        Height::Rate | Height::Requests => title,
+        Height::P99 => format!("latency against requests of {title}"),
     };
     if height == Height::OfBaseline {
-        let places = ascending(cells.iter().map(|cell| x.value(cell.job()) as f64));
-        let points = places.into_iter().map(|place| Point::at(place, 1.0)).collect();
+        let points = ascending(places).into_iter().map(|place| Point::at(place, 1.0)).collect();
         series.push(Series { name: "baseline: the sum of each source alone".into(), points, ideal: true });
     }
-    let x = Axis { title: name, quantity, logarithmic: far || quantity == Quantity::Size };
-    Chart { title: capitalised(&title), x, y, series, marks: Vec::new() }
+    let y_far = height != Height::OfBaseline && spans_far(heights, 12.0);
+    Chart {
+        title: capitalised(&title),
+        x: Axis { title: name, quantity, logarithmic: far },
+        y: Axis { title: height_name, quantity: height_quantity, logarithmic: y_far },
+        series,
+        marks: Vec::new(),
+    }
 }
 
 /// The percentiles of each job; where runs are compared, a chart for each job with a line for each run.

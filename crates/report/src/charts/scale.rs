@@ -145,7 +145,7 @@ fn unit(quantity: Quantity, value: f64) -> (f64, String) {
     };
     match quantity {
         Quantity::Rate => step(&[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
-        Quantity::Operations => step(&[(1e6, "million IOPS"), (1e3, "thousand IOPS"), (1.0, "IOPS")]),
+        Quantity::Operations => step(&[(1e6, "M IOPS"), (1e3, "k IOPS"), (1.0, "IOPS")]),
         Quantity::Seconds => step(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]),
         Quantity::Share => (0.01, "%".into()),
         Quantity::Size | Quantity::Count | Quantity::Percentile => (1.0, String::new()),
@@ -245,8 +245,8 @@ mod tests {
             200 400 600 800 1000");
         insta::assert_snapshot!(words(axis(Quantity::Rate, false), &[1.1e9, 2.3e9]), @"throughput in GB/s: 0 \
             0.5 1 1.5 2 2.5");
-        insta::assert_snapshot!(words(axis(Quantity::Operations, false), &[450_000.0]), @"throughput in \
-            thousand IOPS: 0 100 200 300 400 500");
+        insta::assert_snapshot!(words(axis(Quantity::Operations, false), &[450_000.0]), @"throughput in k \
+            IOPS: 0 100 200 300 400 500");
         insta::assert_snapshot!(words(axis(Quantity::Seconds, true), &[82e-6, 0.11]), @"throughput: 100 µs 1 \
             ms 10 ms 100 ms");
         insta::assert_snapshot!(words(axis(Quantity::Seconds, true), &[82e-6, 1.9e-3]), @"throughput: 50 µs \

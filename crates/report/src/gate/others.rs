@@ -30,6 +30,12 @@ pub(super) fn twins(run: &Run, within: f64) -> Judgement {
     }
     let is_clear = |finding: &&Finding| lies_below(finding, within);
     let Some(slow) = compared.slow.iter().find(is_clear).or(compared.slow.first()) else {
+        if let Some(name) = compared.unclear.first() {
+            let part = printable(name);
+            return Judgement::not_judged(format!(
+                "{part} did less than its like; whether it can do more is not known"
+            ));
+        }
         let parts = counted(compared.alike, "part");
         return Judgement::held(format!(
             "{parts} that have others of their kind are within {} of them",

@@ -67,6 +67,9 @@ pre.command{background:var(--faint);border-radius:8px;padding:12px 14px;white-sp
 .wbar .rated{fill:var(--rated)}.wbar .effective{fill:var(--effective)}.wbar .measured{fill:var(--measured)}.wbar .achieved{fill:var(--good)}
 .wbar .lost{fill:var(--cut);opacity:.28}
 .wbar .used{fill:var(--used)}
+.shade{display:block;border-radius:4px;padding:0 .4em;background:color-mix(in srgb,var(--hue) var(--part),transparent);print-color-adjust:exact}
+.more{--hue:var(--used)}.longer{--hue:var(--warn)}
+.h0{--part:2%}.h1{--part:10%}.h2{--part:18%}.h3{--part:26%}.h4{--part:34%}.h5{--part:42%}
 .narrow{display:none}
 .part{display:grid;grid-template-columns:minmax(0,1fr) auto;gap:2px 12px;padding:7px 0;border-bottom:1px solid var(--faint)}
 .part .wbar{height:10px;align-self:center}
@@ -145,7 +148,7 @@ th,td{border:0;padding:1px 0}
 tbody th{flex:1 1 100%;font-weight:600}
 td{order:2}
 td:empty{display:none}
-td[data-head]::before{content:attr(data-head) " ";color:var(--soft);font-size:.78rem}
+td[data-head]::before,.shade::before{content:attr(data-head) " ";color:var(--soft);font-size:.78rem}
 td[data-head=measured]{order:1}
 td.how{order:3;flex:1 1 100%}
 td.how::before,td[data-head=samples]::before{display:none}

@@ -49,6 +49,8 @@ const THE_BASELINE: &str = "The baseline is the sum of each source alone with it
                             in the result that --scaling names.";
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies are in the page and the JSON.";
+const HEAT: &str =
+    "The darker, the more bytes a second, or the longer the wait that 99 % of the requests keep.";
 /// Devices of a figure that are named.
 const MOST_DEVICES: usize = 4;
 
@@ -60,7 +62,7 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     let all = figures(&run.measurements);
     let shown = match matrix(&run.measurements, remarkable).filter(|_| curve.is_none()) {
         Some(blocks) => {
-            vec![Part { on: Media::Terminal, blocks, ..Part::default() }, Part { on: Media::Page, ..all }]
+            vec![Part::new("grid", "Sizes and depths", HEAT, blocks), Part { on: Media::Page, ..all }]
         }
         None => vec![all],
     };

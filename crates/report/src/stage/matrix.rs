@@ -1,13 +1,15 @@
-//! A grid of `linerate disk` on a terminal: for each pattern a row for each size and a column for each depth, with the
-//! rate or the requests a second, and the latency that 99 % keep. The checks of a figure only where they object.
+//! A grid of `linerate disk`: for each pattern a row for each size and a column for each depth, with the rate or the
+//! requests a second, and the latency that 99 % keep. On a terminal with the checks of a figure where they object; on the
+//! page it is a heat map.
 
-use crate::document::{Block, Table, TableRow, Text, dim, plain};
+use crate::document::{self, Block, Media, Table, TableRow, Text, dim, plain};
 use crate::figure::{operations_word, seconds_word};
 use crate::grid::{Column, name, number};
 use crate::job_words;
+use crate::markup::html;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bytes_rate, show_size};
-use linerate_measure::measure::access::AccessJob;
+use linerate_measure::measure::access::{AccessJob, Latency};
 use linerate_measure::measure::{AccessResult, Measurement};
 
 /// Of smaller requests their number counts, of larger ones what they carry.
@@ -40,20 +42,20 @@ pub(super) fn matrix(
     let mut blocks = Vec::new();
     for pattern in patterns {
         let of: Vec<&Cell> = cells.iter().filter(|cell| cell.pattern == pattern).collect();
-        // Its head is the empty line before it.
-        blocks.push(Block::Table(table(pattern, &of)?));
+        blocks.extend(tables(pattern, &of)?);
     }
     let objections: Vec<Text> =
         cells.iter().flat_map(|cell| cell.objections(remarkable)).map(plain).collect();
     let more = objections.len().saturating_sub(MOST_OBJECTIONS);
-    blocks.extend((!objections.is_empty()).then_some(Block::Space));
-    blocks.extend(objections.into_iter().take(MOST_OBJECTIONS).map(Block::Text));
-    blocks.extend((more > 0).then(|| Block::Text(dim(format!("and {more} more, in the page and the JSON")))));
+    let mut said: Vec<Block> = (!objections.is_empty()).then_some(Block::Space).into_iter().collect();
+    said.extend(objections.into_iter().take(MOST_OBJECTIONS).map(Block::Text));
+    said.extend((more > 0).then(|| Block::Text(dim(format!("and {more} more, in the page and the JSON")))));
+    blocks.push(Block::On(Media::Terminal, said));
     Some(blocks)
 }
 
-/// None where a place has two figures.
-fn table(pattern: &str, cells: &[&Cell]) -> Option<Table<'static>> {
+/// That of a terminal, and that of the page; none where a place has two figures.
+fn tables(pattern: &str, cells: &[&Cell]) -> Option<[Block<'static>; 2]> {
     let ordered = |of: fn(&AccessJob) -> u64| {
         let mut all: Vec<u64> = cells.iter().map(|cell| of(&cell.access.job)).collect();
         all.sort_unstable();
@@ -63,8 +65,12 @@ fn table(pattern: &str, cells: &[&Cell]) -> Option<Table<'static>> {
     let (sizes, depths) = (ordered(|job| job.transfer_bytes), ordered(|job| job.queue_depth.into()));
     let columns: Vec<Column> =
         std::iter::once(name("")).chain(depths.iter().map(|_| number("", 0))).collect();
-    let heads = depths.iter().map(|depth| format!("depth {depth}"));
-    let mut rows = vec![TableRow::of(std::iter::once(pattern.to_string()).chain(heads)).chosen(true)];
+    let heads =
+        std::iter::once(pattern.to_string()).chain(depths.iter().map(|depth| format!("depth {depth}")));
+    let page_heads: Vec<_> = heads.clone().map(|head| html! { (head) }).collect();
+    let rates = Heat::over(cells, "more", |cell| cell.measurement.bytes_per_second);
+    let waits = Heat::over(cells, "longer", |cell| cell.latency().map_or(f64::NAN, |latency| latency.p99));
+    let mut rows = Vec::new();
     for size in sizes {
         let at = |depth: &u64| {
             let mut found = cells.iter().filter(|cell| cell.is_at(size, *depth));
@@ -72,16 +78,52 @@ fn table(pattern: &str, cells: &[&Cell]) -> Option<Table<'static>> {
             if found.next().is_some() { Err(()) } else { Ok(first) }
         };
         let found: Vec<Option<&&Cell>> = depths.iter().map(at).collect::<Result<_, ()>>().ok()?;
-        let what = if size < SMALL_REQUEST { "IOPS" } else { "rate" };
-        rows.push(row(format!("  {:<8} {what}", show_size(size)), &found, |cell| cell.figure()));
-        rows.push(row(format!("  {:<8} p99", ""), &found, |cell| cell.p99()));
+        let (shown, what) = (show_size(size), if size < SMALL_REQUEST { "IOPS" } else { "rate" });
+        let mut add = |on_terminal: &str, what: &str, heat: &Heat, words: fn(&Cell) -> String| {
+            let head =
+                document::Cell::drawn(format!("  {on_terminal:<8} {what}"), html! { (shown) " " (what) });
+            rows.push(row(head, &found, heat, words));
+        };
+        add(&shown, what, &rates, |cell| cell.figure());
+        add("", "p99", &waits, |cell| cell.p99());
     }
-    Some(Table::new(columns, rows))
+    let page = Table::new(columns.clone(), rows.clone()).with_heads(&page_heads);
+    // On a terminal the empty line of its heads parts it from what is above.
+    let terminal = Table::new(columns, std::iter::once(TableRow::of(heads).chosen(true)).chain(rows));
+    let [terminal, page] = [(Media::Terminal, terminal), (Media::Page, page)]
+        .map(|(media, table)| Block::On(media, vec![Block::Table(table)]));
+    Some([terminal, page])
 }
 
-fn row(head: String, cells: &[Option<&&Cell>], of: impl Fn(&Cell) -> String) -> TableRow {
-    let words = cells.iter().map(|cell| cell.map_or("–".into(), |cell| of(cell)));
-    TableRow::of(std::iter::once(head).chain(words))
+/// How dark the cells of the page are: where a value lies between the least and the most of its pattern, in powers.
+struct Heat {
+    class: &'static str,
+    value: fn(&Cell) -> f64,
+    least: f64,
+    most: f64,
+}
+
+impl Heat {
+    fn over(cells: &[&Cell], class: &'static str, value: fn(&Cell) -> f64) -> Self {
+        let values = || cells.iter().map(|cell| value(cell)).filter(|value| *value > 0.0);
+        Heat { class, value, least: values().fold(f64::MAX, f64::min), most: values().fold(0.0, f64::max) }
+    }
+
+    /// One of six shades; the lightest where nothing is known.
+    fn class(&self, cell: &Cell) -> String {
+        let place = ((self.value)(cell) / self.least).ln() / (self.most / self.least).ln();
+        format!("shade {} h{}", self.class, (place * 5.0).round() as u8)
+    }
+}
+
+fn row(head: document::Cell, cells: &[Option<&&Cell>], heat: &Heat, words: fn(&Cell) -> String) -> TableRow {
+    let shown = |cell: &Option<&&Cell>| {
+        let Some(cell) = cell else { return "–".into() };
+        let (words, depth) = (words(cell), format!("depth {}", cell.access.job.queue_depth));
+        let page = html! { span class=(heat.class(cell)) data-head=(depth) { (words) } };
+        document::Cell::drawn(words, page)
+    };
+    TableRow::of(std::iter::once(head).chain(cells.iter().map(shown)))
 }
 
 impl<'a> Cell<'a> {
@@ -112,8 +154,11 @@ impl<'a> Cell<'a> {
     }
 
     fn p99(&self) -> String {
-        let side = self.access.reads.as_ref().or(self.access.writes.as_ref());
-        side.map_or("–".into(), |side| seconds_word(side.latency.p99))
+        self.latency().map_or("–".into(), |latency| seconds_word(latency.p99))
+    }
+
+    fn latency(&self) -> Option<&Latency> {
+        self.access.reads.as_ref().or(self.access.writes.as_ref()).map(|side| &side.latency)
     }
 
     /// What does not hold together, with the figure that it is about.

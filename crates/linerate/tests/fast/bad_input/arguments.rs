@@ -36,15 +36,15 @@ fn wrong_values_name_their_option() {
 }
 
 #[test]
-fn options_of_others_and_former_ones_are_answered_with_our_own() {
+fn options_of_others_are_answered_with_our_own() {
     for (words, sentence) in [
         (&["disk", "--bs=4k", "--iodepth=16"][..], "linerate: fio's --bs is --transfer here\n"),
         (&["network", "-R"], "linerate: iperf3's -R is --direction here: receive\n"),
         (&["-s"], "linerate: iperf3's -s is --iperf3 of `linerate agent`\n"),
         (&["run", "--runtime=10"], "linerate: fio's --runtime is --seconds here\n"),
         (
-            &["run", "--scratch=."],
-            "linerate: --scratch has gone: --source DIR writes a scratch file in that directory\n",
+            &["copy-half"],
+            "linerate: copy-half reads what is wanted of it from standard input; it is for linerate's own use\n",
         ),
         (&["agent", "--json"], "linerate: --json: this command gives no result; leave it away\n"),
     ] {
@@ -52,6 +52,16 @@ fn options_of_others_and_former_ones_are_answered_with_our_own() {
         ended.gives(2);
         assert_eq!(ended.stderr, sentence, "{words:?}");
     }
+}
+
+/// Wherever they are written; and what is always refused is in no help.
+#[test]
+fn options_that_exclude_each_other_are_refused() {
+    for words in [&["--json", "disk", "--format", "csv"][..], &["--json", "probe", "--capture", "file"]] {
+        linerate(words).1.refuses(&["error: ", "--json", "cannot be used with"]);
+    }
+    let help = linerate(&["tune", "undo", "--help"]).1.stdout;
+    assert!(!help.contains("--setting <") && help.contains("--journal <"), "{help}");
 }
 
 #[test]

@@ -72,16 +72,6 @@ fn places_that_cannot_be_are_refused_on_both_ends() {
     pair.ground.deserted();
 }
 
-#[test]
-fn the_old_option_says_where_it_went() {
-    let pair = CopyPair::new();
-    for words in [["get", "http://127.0.0.1:9/f", "--on", "host"], ["serve", "/", "--on", "host"]] {
-        pair.ground.run(&mut pair.ground.linerate(&words)).gives(2).says(&["--on has gone: `linerate copy"]);
-    }
-    let ended = pair.ground.run(&mut pair.ground.linerate(&["copy-half"]));
-    ended.gives(2).says(&["it is for linerate's own use"]);
-}
-
 /// As the limit of a quota.
 #[test]
 fn a_disk_that_is_full_keeps_nothing_under_the_name() {

@@ -7,6 +7,7 @@ mod bad_input;
 mod bad_machine;
 mod boots;
 mod faults;
+mod gate;
 mod guest;
 mod kernel_tls;
 mod listings;

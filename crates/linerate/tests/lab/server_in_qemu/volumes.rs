@@ -1,5 +1,6 @@
 //! What lies above disks and NICs on a server in QEMU: arrays, volumes of the device mapper, a bond, a VLAN.
 
+use super::gate;
 use super::guest::QemuServer;
 use super::tools::array_is_that_of_mdadm;
 use crate::support::rights;
@@ -49,6 +50,7 @@ pub(super) fn arrays_and_stacks_are_followed(guest: &QemuServer) {
     let machine = state(guest, LACKING, &["md1", "md5"]);
     assert_eq!(disk(&machine, "md1")["array"]["degraded"], 1);
     assert_eq!(machine["findings"][0]["id"], "array-degraded");
+    gate::faults_fail_with_their_cause(guest);
     let stack = if rights::there("dmsetup") { STACK } else { "" };
     let machine = state(guest, &format!("{REBUILT}\n{stack}"), &["md0"]);
     let first = &machine["findings"][0];

@@ -11,7 +11,7 @@ use crate::measure::{LimitedBy, Measurement, WorkerResult};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
 use linerate_facts::usage::CoreUse;
 use linerate_machine::probe::Machine;
-use linerate_model::alike::{AlikeFigure, Slower, slower};
+use linerate_model::alike::{AlikeFigure, Slower, median, slower};
 use linerate_model::plan::wording::listed;
 use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};
 use linerate_model::verdict::is_full_thread;
@@ -55,13 +55,27 @@ pub struct TwinComparison {
     pub alike: usize,
     /// Their evidence has `bytes_per_second`, its `interval` and `others_median_bytes_per_second`.
     pub slow: Vec<Finding>,
+    /// Names of those that did less, of which nobody knows whether they can do more.
+    pub unclear: Vec<String>,
 }
 
 impl TwinComparison {
     fn of(parts: &[Part], ratio: f64) -> Self {
         let has_twin = |part: &&Part| parts.iter().filter(|other| other.key == part.key).count() > 1;
-        let slow = judged(parts, ratio).into_iter().map(|twin| twin.finding).collect();
-        TwinComparison { alike: parts.iter().filter(has_twin).count(), slow }
+        let slow = judged(parts, ratio);
+        let did_less = |part: &&Part| {
+            let others = parts.iter().filter(|other| other.key == part.key && other.name != part.name);
+            let usual = median(others.map(|other| other.figure.bytes_per_second));
+            usual.is_some_and(|usual| part.figure.bytes_per_second < ratio * usual)
+        };
+        let is_slow = |part: &&Part| slow.iter().any(|slow| slow.id.ends_with(&format!(":{}", part.name)));
+        let unclear =
+            parts.iter().filter(did_less).filter(|part| !is_slow(part)).map(|part| part.name.clone());
+        TwinComparison {
+            alike: parts.iter().filter(has_twin).count(),
+            unclear: unclear.collect(),
+            slow: slow.into_iter().map(|twin| twin.finding).collect(),
+        }
     }
 
     /// Each part once.
@@ -71,7 +85,8 @@ impl TwinComparison {
                 self.slow.push(finding);
             }
         }
-        TwinComparison { alike: self.alike.max(other.alike), slow: self.slow }
+        self.unclear.extend(other.unclear);
+        TwinComparison { alike: self.alike.max(other.alike), ..self }
     }
 }
 
