@@ -113,7 +113,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "load",
         &[
             ("The curve of requests and access times, and where it levels off", "linerate load"),
-            ("The most of which 99 % take 5 ms at most", "linerate load --find-rate --keep p99=5ms"),
+            ("The most requests, of which 99 % take 5 ms", "linerate load --find-rate --keep p99=5ms"),
         ],
     ),
     ("memory", &[("Every cache level and memory, on one core and on all", "linerate memory")]),
