@@ -190,6 +190,7 @@ fn forget_old(recent: &mut HashMap<ListKey, RecentList>, now: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_system::clock::simulated::SimulatedClock;
 
     fn key(page: &str) -> ListKey {
         ListKey { folder: None, page_of: Some(page.into()) }
@@ -201,17 +202,14 @@ mod tests {
 
     #[test]
     fn one_copy_is_taken_by_all_also_when_it_was_made_again() {
-        let lists = SharedLists::default();
+        let (_stands, lists) = (SimulatedClock::new().enter(), SharedLists::default());
         let first = lists.get(client(1), key("/"), || Ok(vec![1; 100]), Ok).expect("made");
         // What took no time is not used again, but it is the same.
-        std::thread::sleep(Duration::from_millis(5));
         let again = lists.get(client(2), key("/"), || Ok(vec![1; 100]), Ok).expect("made");
         assert!(Arc::ptr_eq(&first, &again));
-        std::thread::sleep(Duration::from_millis(5));
         let changed = lists.get(client(2), key("/"), || Ok(vec![2; 100]), Ok).expect("made");
         assert_eq!((first.bytes[0], changed.bytes[0]), (1, 2));
         drop((first, again, changed));
-        std::thread::sleep(Duration::from_millis(5));
         lists.forget_old();
         assert!(lock(&lists.state).recent.is_empty() && lists.permits.taken() == 0);
     }
@@ -230,7 +228,7 @@ mod tests {
 
     #[test]
     fn lists_that_nobody_takes_have_a_bound_and_leave_others_room() {
-        let lists = SharedLists::default();
+        let (_stands, lists) = (SimulatedClock::new().enter(), SharedLists::default());
         let large = |number: u8, page: &str| {
             lists
                 .get(client(number), key(page), || Ok(vec![number; MOST_BYTES / 4]), Ok)
@@ -243,7 +241,6 @@ mod tests {
         assert!(others.iter().all(Result::is_ok));
         assert_eq!(large(4, "/e").err(), Some(503), "all is taken");
         drop(held);
-        std::thread::sleep(LONGEST_REUSE);
         assert!(large(4, "/e").is_ok());
     }
 

@@ -83,8 +83,9 @@ mod tests {
         let after = taken.load(Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(40));
         assert_eq!(taken.load(Ordering::Relaxed), after, "nothing after its end");
-        // A busy machine gives less, none gives more than a piece too much.
-        assert!((1_000_000..=21_500_000).contains(&after), "{after} ns of 20 ms");
+        // A busy machine gives less; none gives more than a piece too much, but for interrupts, which kernels without
+        // IRQ_TIME_ACCOUNTING charge to the thread that they come upon.
+        assert!((1_000_000..=40_000_000).contains(&after), "{after} ns of 20 ms");
         stop.end();
         taker.join().expect("it ends");
     }
