@@ -32,7 +32,7 @@ judged() {
 judged linerate probe --expect 'probe: no link below its best' --expect 'probe: no array-degraded'
 if [ -z "$(find "$state/passed" -mtime -1 2>/dev/null)" ]; then
   # shellcheck disable=SC2086 # LINERATE_FLOW holds several words: --source FILE --peer ADDRESS.
-  judged timeout $((seconds + 30)) linerate run --budget "$seconds" --format line ${LINERATE_FLOW:-} \
+  judged timeout $((seconds + 30)) linerate run --observe --budget "$seconds" --format line ${LINERATE_FLOW:-} \
     --expect "$rules" --junit "$junit"
   [ "$status" -ne 0 ] || touch "$state/passed"
 fi
