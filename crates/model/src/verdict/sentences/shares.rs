@@ -16,7 +16,7 @@ pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Dec
             let pool = &report.pools[*index];
             let (names, share) = (names(report, &pool.members), within(pool.share, 1.0, ""));
             let costs = costs(report, &pool.members, "");
-            format!("The bottleneck is {names}, none of which stands out (share {share} together): {costs}.")
+            format!("The bottleneck is {names} together (share {share}): {costs}.")
         }
         Decision::Measured(ShareLimit::Setting(index)) => match record.raised.get(*index) {
             Some(setting) => {
@@ -262,9 +262,7 @@ mod tests {
         );
         assert_eq!(
             sentence(Decision::Measured(ShareLimit::Pool(0))),
-            format!(
-                "The bottleneck is disk vda and the CPU, none of which stands out (share 0.90 ± 0.10 together): {both}."
-            )
+            format!("The bottleneck is disk vda and the CPU together (share 0.90 ± 0.10): {both}.")
         );
         let all = "10 % of disk vda taken cost the flow 9.6 ± 0.9 %, ";
         assert_eq!(
