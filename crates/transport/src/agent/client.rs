@@ -186,8 +186,8 @@ impl ControlLine {
             return Err(lost(address, &Broken::Closed, time));
         }
         let mut wire = DeadlineStream::new(&self.stream, time);
-        let asked = self.channel.send(&mut wire, request);
-        match asked.and_then(|()| self.channel.receive(&mut wire, REPLY_LIMIT_BYTES)) {
+        let asked = self.channel.sender.send(&mut wire, request);
+        match asked.and_then(|()| self.channel.receiver.receive(&mut wire, REPLY_LIMIT_BYTES)) {
             Ok(Reply::Error { text }) => Err(Failure::Lacks(format!("the agent at {address} says: {text}"))),
             Ok(reply) => Ok(reply),
             Err(broken) => {

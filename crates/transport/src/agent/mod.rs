@@ -50,7 +50,9 @@ pub use key::{KEY_VARIABLE, Key};
 pub use limits::{AgentLimits, AgentSettings};
 #[cfg(any(test, feature = "testing"))]
 pub use noise::fuzzing;
-pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
+pub use noise::{
+    Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as, respond_to,
+};
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;

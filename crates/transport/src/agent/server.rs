@@ -217,7 +217,7 @@ fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
 fn control(stream: &TcpStream, mut wire: DeadlineStream<'_>, entry: PendingEntry, shared: &Shared) {
     let admitted = noise::respond(&mut wire, &shared.key).and_then(|mut channel| {
         // The handshake's first message may be a replay; who can encrypt this one holds the key.
-        let hello: AgentRequest = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
+        let hello: AgentRequest = channel.receiver.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
         Ok((channel, hello))
     });
     if let Err(broken) = &admitted {

@@ -56,7 +56,7 @@ struct ServerSession<'a> {
 
 /// Serves a client that has shown the key, from its `Hello` until it is gone or idle for too long.
 pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &AgentRequest, shared: &Shared) {
-    let mut answer = |reply: &Reply| channel.send(DeadlineStream::new(stream, MESSAGE), reply);
+    let mut answer = |reply: &Reply| channel.sender.send(DeadlineStream::new(stream, MESSAGE), reply);
     let session = match welcome(stream, hello, shared) {
         Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
         Err(refusal) => {
@@ -145,7 +145,7 @@ impl ServerSession<'_> {
 
     /// Reads one request, does it, answers it.
     fn answer(&mut self, stream: &TcpStream, channel: &mut Channel) -> Result<(), Broken> {
-        let request = channel.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
+        let request = channel.receiver.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
             Ok(AgentRequest::Open(request)) => {
                 tracing::info!(client = %self.whose.client, streams = request.streams.len(), "test requested");
@@ -178,11 +178,11 @@ impl ServerSession<'_> {
             }
             Err(broken) => return Err(broken),
         };
-        match channel.send(DeadlineStream::new(stream, MESSAGE), &reply) {
+        match channel.sender.send(DeadlineStream::new(stream, MESSAGE), &reply) {
             // Nothing of it was sent: a host may have more interfaces than fit.
             Err(Broken::TooLong(limit)) => {
                 let text = format!("the answer is longer than {limit} bytes; ask for fewer interfaces");
-                channel.send(DeadlineStream::new(stream, MESSAGE), &Reply::Error { text })
+                channel.sender.send(DeadlineStream::new(stream, MESSAGE), &Reply::Error { text })
             }
             sent => sent,
         }
