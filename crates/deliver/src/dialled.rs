@@ -5,13 +5,12 @@
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
-use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE};
+use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE, accept_all};
 use linerate_transport::agent::{OneTimeToken, SECRET_BYTES, same};
-use socket2::Socket;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -46,22 +45,17 @@ impl AwaitedConnections {
     }
 
     /// Accepts connections until `stop`; those that were asked for go to those who asked.
-    pub fn accept(self: &Arc<Self>, listener: &Socket, stop: &Stop) {
-        while !stop.is_ended() {
-            if !stop.wait_readable(listener, Some(LOOK)).unwrap_or(false) {
-                continue;
-            }
-            let Ok((socket, peer)) = listener.accept() else { continue };
-            let origin = peer.as_socket().map(|peer| peer.ip());
-            let Some(Ok(permit)) = origin.map(|origin| self.pending.take(origin)) else { continue };
-            let (own, stream) = (Arc::clone(self), TcpStream::from(socket));
+    pub fn accept(self: &Arc<Self>, listener: &TcpListener, stop: &Stop) {
+        accept_all(listener, stop, |stream, origin| {
+            let Ok(permit) = self.pending.take(origin) else { return };
+            let own = Arc::clone(self);
             let prove = move || {
                 own.admit(stream);
                 drop(permit);
             };
             // Without a thread for it the connection is closed, and asked for again.
             let _ = std::thread::Builder::new().name("token".into()).spawn(prove);
-        }
+        });
     }
 
     fn admit(&self, mut stream: TcpStream) {
@@ -169,7 +163,7 @@ mod tests {
     #[test]
     fn only_what_shows_a_token_that_is_asked_for_is_taken_and_once() {
         let listener = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
-        let address = listener.local_addr().expect("bound").as_socket().expect("an IP address");
+        let address = listener.local_addr().expect("bound");
         let (dialled, tokens) = DialledConnections::to(vec![address]);
         let (kept, stop) = (Arc::new(Mutex::new(None)), Stop::new());
         let asked = Arc::clone(&kept);
@@ -203,9 +197,9 @@ mod tests {
     #[test]
     fn connections_go_to_each_address_in_turn_and_to_none_that_does_not_answer() {
         let listener = listen(&["0.0.0.0:0".parse().expect("an address")]).expect("a port").remove(0);
-        let port = listener.local_addr().expect("bound").as_socket().expect("an IP address").port();
+        let port = listener.local_addr().expect("bound").port();
         let silent = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
-        let closed = silent.local_addr().expect("bound").as_socket().expect("an IP address");
+        let closed = silent.local_addr().expect("bound");
         drop(silent);
         let all = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| SocketAddr::from((ip, port)));
         let (dialled, tokens) = DialledConnections::to(vec![all[0], closed, all[1]]);

@@ -50,10 +50,9 @@ use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_web::Guard;
 use lists::SharedLists;
 use opened::SharedFiles;
-use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -106,7 +105,7 @@ pub struct FileServerSettings {
 
 /// A server that listens.
 pub struct FileServer {
-    sockets: Vec<Socket>,
+    listeners: Vec<TcpListener>,
     /// These, by their place in the list, and the connections that wait for their clients.
     many: ManySockets,
     tree: ServedTree,
@@ -204,16 +203,13 @@ impl FileServer {
     ) -> Result<Self, Failure> {
         let in_use =
             "another program, or another `linerate serve`, listens there; choose another port with --listen";
-        let sockets = listen(addresses).map_err(|error| error.advise("--listen", in_use))?;
+        let listeners = listen(addresses).map_err(|error| error.advise("--listen", in_use))?;
         let watched = ManySockets::new().and_then(|many| {
-            for (number, socket) in sockets.iter().enumerate() {
-                socket.set_nonblocking(true)?;
-                many.watch(socket, number as u64)?;
-            }
-            Ok(many)
+            let mut numbered = listeners.iter().zip(0..);
+            numbered.try_for_each(|(listener, number)| many.watch(listener, number)).map(|()| many)
         });
         let many = watched.map_err(|error| Failure::Lacks(format!("--listen: the socket: {error}")))?;
-        Ok(FileServer { sockets, many, tree, settings, access_log: None })
+        Ok(FileServer { listeners, many, tree, settings, access_log: None })
     }
 
     /// A line for each answer goes there.
@@ -223,8 +219,7 @@ impl FileServer {
 
     /// Where it listens.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
-        let address = |socket: &Socket| socket.local_addr().ok()?.as_socket();
-        self.sockets.iter().filter_map(address).collect()
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
     /// The paths at the top.
@@ -276,7 +271,7 @@ impl FileServer {
     ) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), clock::now());
-        let mut number = self.sockets.len() as u64;
+        let mut number = self.listeners.len() as u64;
         std::thread::scope(|scope| {
             if shared.writable {
                 let remove = || remove_old_parts(shared, PARTS_LOOK);
@@ -309,8 +304,8 @@ impl FileServer {
                     continue;
                 }
                 for reported in news.drain(..) {
-                    match self.sockets.get(reported as usize) {
-                        Some(socket) => accept(socket, shared.stop, |stream, peer| {
+                    match self.listeners.get(reported as usize) {
+                        Some(listener) => accept(listener, shared.stop, |stream, peer| {
                             watch.begin();
                             admit(stream, (number, peer.ip()), &threads.waiting, shared);
                             number += 1;
@@ -364,16 +359,11 @@ fn admit<'s>(
 
 /// Those that wait, so many at a time that a flood of them keeps nobody else from their turn: epoll reports the rest
 /// again.
-fn accept(socket: &Socket, stop: &Stop, mut taken: impl FnMut(TcpStream, SocketAddr)) {
+fn accept(listener: &TcpListener, stop: &Stop, mut taken: impl FnMut(TcpStream, SocketAddr)) {
     for _ in 0..MOST_ACCEPTED {
-        match socket.accept() {
-            Ok((stream, peer)) => {
-                let stream = TcpStream::from(stream);
-                // Accepted sockets are blocking on Linux whatever the listener is.
-                if let (Some(peer), Ok(())) = (peer.as_socket(), stream.set_nonblocking(false)) {
-                    taken(stream, peer);
-                }
-            }
+        match listener.accept() {
+            // It blocks, whatever the listener does (accept(2)).
+            Ok((stream, peer)) => taken(stream, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {

@@ -14,8 +14,8 @@ mod pending;
 mod permits;
 mod turns;
 
-pub(crate) use listen::listen_or_at;
-pub use listen::{ListenError, listen, prepare_control};
+pub(crate) use listen::{NO_DESCRIPTOR, listen_or_at};
+pub use listen::{ListenError, accept, accept_all, listen, prepare_control};
 pub use origin::origin;
 pub use pending::Pending;
 pub(crate) use pending::PendingConnection;
