@@ -6,7 +6,7 @@ use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
 use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE, accept_all};
-use linerate_transport::agent::{OneTimeToken, SECRET_BYTES, same};
+use linerate_transport::agent::{DeadlineStream, OneTimeToken, OneTimeTokens, SECRET_BYTES};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ const MOST_ASKED: usize = 256;
 
 /// The fetching end: connections that the other end opens when it is asked to.
 pub struct AwaitedConnections {
-    asked: Mutex<Vec<(OneTimeToken, SyncSender<TcpStream>)>>,
+    asked: OneTimeTokens<SyncSender<TcpStream>>,
     /// Brings a token to the other end.
     ask: Box<dyn Fn(&OneTimeToken) + Send + Sync>,
     pending: Arc<Permits>,
@@ -41,7 +41,7 @@ impl AwaitedConnections {
     /// `ask` brings a token to the other end.
     pub fn new(ask: impl Fn(&OneTimeToken) + Send + Sync + 'static) -> Self {
         let pending = Permits::shared(PENDING_CONNECTIONS);
-        AwaitedConnections { asked: Mutex::default(), ask: Box::new(ask), pending }
+        AwaitedConnections { asked: OneTimeTokens::default(), ask: Box::new(ask), pending }
     }
 
     /// Accepts connections until `stop`; those that were asked for go to those who asked.
@@ -58,11 +58,11 @@ impl AwaitedConnections {
         });
     }
 
-    fn admit(&self, mut stream: TcpStream) {
-        let Ok(shown) = token_of(&mut stream) else { return };
-        let mut asked = lock(&self.asked);
-        let place = asked.iter().position(|(token, _)| same(token.bytes(), &shown));
-        if let Some((_, taker)) = place.map(|place| asked.swap_remove(place)) {
+    fn admit(&self, stream: TcpStream) {
+        let mut shown = [0; SECRET_BYTES];
+        if DeadlineStream::new(&stream, TIME_TO_PROVE).read_exact(&mut shown).is_ok()
+            && let Some(taker) = self.asked.claim(&shown)
+        {
             // One that waits no more drops it.
             let _ = taker.try_send(stream);
         }
@@ -72,7 +72,7 @@ impl AwaitedConnections {
     pub(crate) fn next(&self, stop: &Stop) -> io::Result<TcpStream> {
         let token = OneTimeToken::random()?;
         let (taker, taken) = sync_channel(1);
-        lock(&self.asked).push((token.clone(), taker));
+        self.asked.issue(token.clone(), taker);
         (self.ask)(&token);
         let until = clock::now() + COMES_WITHIN;
         let came = loop {
@@ -83,25 +83,9 @@ impl AwaitedConnections {
                 Err(_) => break Err(io::ErrorKind::Interrupted.into()),
             }
         };
-        lock(&self.asked).retain(|(other, _)| !same(other.bytes(), token.bytes()));
+        drop(self.asked.claim(token.bytes()));
         came
     }
-}
-
-/// What a connection shows first, within its time.
-fn token_of(stream: &mut TcpStream) -> io::Result<[u8; SECRET_BYTES]> {
-    let until = clock::now() + TIME_TO_PROVE;
-    let (mut shown, mut length) = ([0; SECRET_BYTES], 0);
-    while length < SECRET_BYTES {
-        let left = until.saturating_duration_since(clock::now());
-        // A time-out of zero is none.
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match stream.read(&mut shown[length..])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => length += read,
-        }
-    }
-    Ok(shown)
 }
 
 /// The serving end: it opens the connections that the fetching end asks for, to each of its addresses in turn.
@@ -184,10 +168,11 @@ mod tests {
             let mut came = [0];
             stream.read_exact(&mut came).expect("its first byte");
             assert_eq!(&came, b"x");
-            assert!(lock(&awaited.asked).is_empty());
+            let token = lock(&kept).clone().expect("asked");
+            assert!(awaited.asked.claim(token.bytes()).is_none());
             // The same token again opens nothing.
             let mut again = TcpStream::connect(address).expect("connected");
-            again.write_all(lock(&kept).as_ref().expect("asked").bytes()).expect("sent");
+            again.write_all(token.bytes()).expect("sent");
             again.set_read_timeout(Some(COMES_WITHIN)).expect("a time-out");
             assert!(matches!(again.read(&mut came), Ok(0) | Err(_)));
         });

@@ -16,6 +16,6 @@ pub(super) fn look_after(shared: &Shared, now: Instant) {
         stream.hold_to_time(now);
         stream.hold_to_share(now);
     });
-    shared.tokens.withdraw(|stream| stream.expires <= now);
+    shared.tokens.withdraw(|stream| !stream.is_awaited());
     shared.clients.forget(now);
 }

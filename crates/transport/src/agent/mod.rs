@@ -51,7 +51,8 @@ pub use limits::{AgentLimits, AgentSettings};
 #[cfg(any(test, feature = "testing"))]
 pub use noise::fuzzing;
 pub use noise::{
-    Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as, respond_to,
+    Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as,
+    respond_to,
 };
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
@@ -62,6 +63,7 @@ pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::Agent;
 pub use stream_client::{OpenedStream, StreamEnds};
+pub use tokens::OneTimeTokens;
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

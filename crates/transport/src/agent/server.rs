@@ -9,7 +9,7 @@ use super::protocol::AgentRequest;
 use super::receivers::Receivers;
 use super::secret::{random, to_hex};
 use super::shared::Shared;
-use super::tokens::Tokens;
+use super::tokens::OneTimeTokens;
 use super::watched::Watched;
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, janitor, noise, session, tcp};
@@ -72,7 +72,7 @@ impl Agent {
             interface_of,
             instance: to_hex(&instance),
             settings,
-            tokens: Tokens::default(),
+            tokens: OneTimeTokens::default(),
             sessions: Permits::shared(limits.sessions),
             tests: Permits::shared(limits.tests),
             clients: Clients::new(limits.client),

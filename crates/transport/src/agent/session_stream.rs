@@ -27,7 +27,7 @@ pub(crate) struct SessionStream {
     /// The client's address, as its control connection proved it.
     pub client: IpAddr,
     /// The ticket is not taken after this moment.
-    pub expires: Instant,
+    expires: Instant,
     stop: Stop,
     life: Mutex<Life>,
     changed: Condvar,
@@ -179,9 +179,14 @@ impl SessionStream {
         self.changed.notify_all();
     }
 
+    /// Its token may still be used.
+    pub(crate) fn is_awaited(&self) -> bool {
+        clock::now() < self.expires
+    }
+
     /// Ends a stream whose ticket nobody used in time.
     pub(crate) fn expire(&self) {
-        if clock::now() < self.expires {
+        if self.is_awaited() {
             return;
         }
         let unused = "its token was not used in time";

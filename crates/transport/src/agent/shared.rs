@@ -6,7 +6,8 @@ use super::key::Key;
 use super::limits::AgentSettings;
 use super::pending::PendingThreads;
 use super::receivers::Receivers;
-use super::tokens::Tokens;
+use super::session_stream::SessionStream;
+use super::tokens::OneTimeTokens;
 use super::watched::Watched;
 use crate::admission::Permits;
 use linerate_system::stop::Stop;
@@ -20,7 +21,7 @@ pub(super) struct Shared {
     /// Differs between any two starts.
     pub instance: String,
     pub settings: AgentSettings,
-    pub tokens: Tokens,
+    pub tokens: OneTimeTokens<Arc<SessionStream>>,
     pub sessions: Arc<Permits>,
     pub tests: Arc<Permits>,
     pub clients: Arc<Clients>,
