@@ -6,6 +6,7 @@
 //! bytes of a connection tell which (`wire`).
 
 mod allow;
+mod bearer;
 mod bound;
 mod client;
 mod clients;
@@ -40,6 +41,7 @@ mod wire;
 
 pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, Network, NetworkError};
+pub use bearer::BearerToken;
 pub use bound::LocalBinding;
 pub(crate) use bound::connect_within;
 pub use client::no_connection;
