@@ -34,7 +34,7 @@ pub use access_log::AccessLog;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
-use handshake::{Admission, PendingHandshakes};
+use handshake::{Admission, HANDSHAKE_TIME};
 use incoming::Incoming;
 use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
@@ -44,7 +44,7 @@ use linerate_measure::run::ServedResult;
 use linerate_system::clock;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_system::stop::Stop;
-use linerate_transport::admission::{Permits, listen};
+use linerate_transport::admission::{Permits, SharedPending, listen};
 pub use linerate_transport::agent::BearerToken;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_web::Guard;
@@ -135,7 +135,7 @@ struct Shared<'a> {
     kernel_tls: KernelTls,
     rate: Option<RateLimit>,
     permits: Arc<Permits>,
-    pending: PendingHandshakes,
+    pending: SharedPending<u64>,
     lists: SharedLists,
     sum_reads: SumReads,
     sums: KeptSums,
@@ -162,7 +162,9 @@ impl<'a> Shared<'a> {
             kernel_tls: KernelTls::new(settings),
             rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, clock::now())),
             permits: Permits::shared(settings.connections),
-            pending: PendingHandshakes::new(settings.handshakes),
+            // Each costs a descriptor and little memory, and a client that is driven out comes again at once: the more there
+            // may be, the less those who say nothing cost the others.
+            pending: SharedPending::new(settings.handshakes, HANDSHAKE_TIME),
             lists: SharedLists::default(),
             sum_reads: SumReads::new(settings.bytes_per_second),
             sums: KeptSums::default(),

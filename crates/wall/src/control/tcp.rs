@@ -7,8 +7,7 @@ use super::connection::{ControlConnection, Disconnected, Wire, serve};
 use super::limits::REQUEST_BYTES;
 use super::outbox::Item;
 use super::state::{ControlState, refusal};
-use linerate_system::lock;
-use linerate_transport::admission::{TIME_TO_PROVE, prepare_control};
+use linerate_transport::admission::{PendingEntry, TIME_TO_PROVE, prepare_control};
 use linerate_transport::agent::{Channel, ChannelReceiver, Magic, OPENING_BYTES, respond_to};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -17,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 /// First bytes of a control connection of a wall; the digit is the version of the framing. Mixed into the
 /// keys, so that an agent's channel under the same key cannot be taken for a wall's.
@@ -49,30 +49,16 @@ impl Greeting {
     }
 }
 
-/// A pending connection's entry in the list; it is taken out when this is dropped.
-struct PendingTask {
-    state: Arc<ControlState>,
-    number: u64,
-}
-
-impl PendingTask {
-    /// Leaves the list because the key was right. False: it was crowded out before, and must not go on.
-    fn admit(self) -> bool {
-        lock(&self.state.pending).remove(self.number).is_some()
-    }
-}
-
-impl Drop for PendingTask {
-    fn drop(&mut self) {
-        lock(&self.state.pending).remove(self.number);
-    }
-}
-
 /// Accepts connections, for ever.
 pub(crate) async fn listen(listener: TcpListener, state: Arc<ControlState>) {
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => accept(stream, address.ip(), &state),
+            Ok((stream, address)) => {
+                let (sender, ended) = oneshot::channel();
+                let (entry, crowded_out) = state.pending.add(address.ip(), sender);
+                drop(crowded_out);
+                tokio::spawn(open(stream, address.ip(), state.clone(), (entry, ended)));
+            }
             // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead of
             // spinning.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -80,21 +66,18 @@ pub(crate) async fn listen(listener: TcpListener, state: Arc<ControlState>) {
     }
 }
 
-/// Makes room for a connection and gives it a task, which cannot run before this returns: there is one thread.
-fn accept(stream: TcpStream, address: IpAddr, state: &Arc<ControlState>) {
-    let mut pending = lock(&state.pending);
-    if let Some(crowded_out) = pending.make_room() {
-        crowded_out.abort();
-    }
-    let entry = PendingTask { state: state.clone(), number: pending.next_entry().0 };
-    let task = tokio::spawn(open(stream, address, entry));
-    pending.add(address, task.abort_handle());
-}
-
-async fn open(mut stream: TcpStream, address: IpAddr, entry: PendingTask) {
-    let state = entry.state.clone();
-    let admitted = tokio::time::timeout(TIME_TO_PROVE, admit(&mut stream, &state)).await;
-    let (Ok(Ok(channel)), true) = (admitted, entry.admit()) else {
+/// Proves that it may stay, unless another takes its place before.
+async fn open(
+    mut stream: TcpStream,
+    address: IpAddr,
+    state: Arc<ControlState>,
+    (entry, crowded_out): (PendingEntry<oneshot::Sender<()>>, oneshot::Receiver<()>),
+) {
+    let admitted = tokio::select! {
+        admitted = tokio::time::timeout(TIME_TO_PROVE, admit(&mut stream, &state)) => admitted,
+        _ = crowded_out => return,
+    };
+    let (Ok(Ok(channel)), Some(_)) = (admitted, entry.take()) else {
         tracing::info!(%address, "control connection refused: late, crowded out, or with another key");
         return;
     };
