@@ -16,6 +16,7 @@ mod turns;
 
 pub use listen::{ListenError, accept, accept_all, listen, prepare_control};
 pub(crate) use listen::{NO_DESCRIPTOR, listen_or_at};
+pub(crate) use origin::canonical;
 pub use origin::origin;
 pub(crate) use pending::{Pending, PendingConnection};
 pub use pending::{PendingEntry, SharedPending};

@@ -9,14 +9,14 @@ use super::rdma::{RdmaRefusal, RdmaServer};
 use super::shared::Shared;
 use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
-use crate::admission::{NoPermit, Permit};
+use crate::admission::{NoPermit, Permit, canonical};
 use crate::perftest::PerftestSpec;
 use linerate_facts::counters;
 use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -101,14 +101,6 @@ fn welcome<'a>(
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = TestOwner { local, client, start: clock::now() };
     Ok((ServerSession { shared, whose, sysroot, trial: None, rdma: None, _permit: permit }, hello))
-}
-
-/// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V4(v4) => (v4, address.port()).into(),
-        IpAddr::V6(_) => address,
-    }
 }
 
 /// What a client says of itself, fit for a sentence.

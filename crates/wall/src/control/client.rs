@@ -183,23 +183,16 @@ impl Client {
             if let Some(text) = self.channel.receiver.pop(ANSWER_BYTES)? {
                 return Ok(Some(text));
             }
-            let left = deadline.saturating_duration_since(clock::now());
-            let read = match left.is_zero() {
-                // The kernel takes a time-out of zero for none.
+            let read = match deadline <= clock::now() {
                 true => self.read_now(&mut chunk),
-                false => {
-                    self.stream.set_read_timeout(Some(left.max(Duration::from_micros(1))))?;
-                    self.stream.read(&mut chunk)
-                }
+                false => DeadlineStream::until(&self.stream, deadline).read(&mut chunk),
             };
             match read {
                 Ok(0) => return Err(Broken::Closed),
                 Ok(length) => self.channel.receiver.push(&chunk[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if deadline <= clock::now() {
-                        return Ok(None);
-                    }
+                    return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
             }
