@@ -12,7 +12,6 @@ mod client;
 mod clients;
 mod deal;
 mod host;
-mod janitor;
 mod key;
 mod limits;
 mod noise;
@@ -36,7 +35,6 @@ mod tcp;
 mod tokens;
 mod trial;
 mod udp;
-mod watched;
 mod wire;
 
 pub use crate::flow::stream::StreamSocket;

@@ -277,32 +277,13 @@ impl ChannelReceiver {
 
 #[cfg(test)]
 mod tests {
-    use super::fuzzing::key;
+    use super::fuzzing::{Script, key};
     use super::*;
     use crate::agent::protocol::{AgentRequest, Reply};
     use proptest::prelude::*;
 
     fn pair() -> (Channel, Channel) {
         fuzzing::pair(&CONTROL_MAGIC)
-    }
-
-    /// What a peer sent that nobody answers.
-    struct Script<'a>(&'a [u8], usize);
-
-    impl Read for Script<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.0.read(buffer)
-        }
-    }
-
-    impl Write for Script<'_> {
-        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-            self.1 += buffer.len();
-            Ok(buffer.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
     }
 
     #[test]

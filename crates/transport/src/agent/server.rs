@@ -8,11 +8,11 @@ use super::pending::{PendingEntry, PendingThreads};
 use super::protocol::AgentRequest;
 use super::receivers::Receivers;
 use super::secret::{random, to_hex};
-use super::shared::Shared;
+use super::session_stream::WatchedStreams;
+use super::shared::{Shared, TICK};
 use super::tokens::OneTimeTokens;
-use super::watched::Watched;
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
-use super::{DEFAULT_PORT, janitor, noise, session, tcp};
+use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
@@ -78,7 +78,7 @@ impl Agent {
             clients: Clients::new(limits.client),
             // What one client takes of them is bounded by `ClientLimits::streams`.
             streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
-            watched: Watched::default(),
+            watched: WatchedStreams::default(),
             pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
             stopping: Stop::new(),
         };
@@ -113,8 +113,8 @@ impl Agent {
         let mut due = clock::now();
         while !stop.is_ended() {
             if clock::now() >= due {
-                janitor::look_after(&self.shared, clock::now());
-                due = clock::now() + janitor::TICK;
+                self.shared.look_after(clock::now());
+                due = clock::now() + TICK;
             }
             let until_due = || due.saturating_duration_since(clock::now());
             // The thread of each connection keeps a reference until it has ended.

@@ -6,12 +6,16 @@ use super::key::Key;
 use super::limits::AgentSettings;
 use super::pending::PendingThreads;
 use super::receivers::Receivers;
-use super::session_stream::SessionStream;
+use super::session_stream::{SessionStream, WatchedStreams};
 use super::tokens::OneTimeTokens;
-use super::watched::Watched;
 use crate::admission::Permits;
 use linerate_system::stop::Stop;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often all streams are looked after: what a client moves beyond its rate before that is noticed is what it can
+/// move in this time.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// The key, the limits and what is in use of them.
 pub(super) struct Shared {
@@ -26,8 +30,24 @@ pub(super) struct Shared {
     pub tests: Arc<Permits>,
     pub clients: Arc<Clients>,
     pub streams: Arc<Permits>,
-    pub watched: Watched,
+    pub watched: WatchedStreams,
     pub pending: Arc<PendingThreads>,
     /// The agent ends: every thread shall.
     pub stopping: Stop,
+}
+
+impl Shared {
+    /// Looks after every stream, whether or not its client says anything: tokens that nobody used, time that is up, rates
+    /// that are not kept.
+    pub(super) fn look_after(&self, now: Instant) {
+        // All are charged before one is judged: its client's other streams count.
+        self.watched.each(|stream| stream.charge(now));
+        self.watched.each(|stream| {
+            stream.expire();
+            stream.hold_to_time(now);
+            stream.hold_to_share(now);
+        });
+        self.tokens.withdraw(|stream| !stream.is_awaited());
+        self.clients.forget(now);
+    }
 }

@@ -30,43 +30,29 @@ const LARGEST_OUTPUT_BYTES: u64 = 64 << 10;
 pub(crate) struct SshAgent {
     _program: SshProgram,
     _stdin: ChildStdin,
-    address: SocketAddr,
-    key: Key,
 }
 
-impl SshAgent {
-    /// Logs in, starts an agent, learns its port.
-    pub(crate) fn start(host: &SshHost, stop: &Stop) -> Result<SshAgent, Failure> {
-        let key = Key::random()?;
-        let (mut program, mut stdin, stdout) =
-            SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
-        let told = address_in(stdout, LARGEST_OUTPUT_BYTES)
-            .map_err(|error| lacks(host, SshProgramError::NoThread(error)))?;
-        // If it has ended already, its complaint says why.
-        let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
-        let listens = await_address(host, &mut program, &told, stop)?;
-        let address = resolve_host(&host.host, listens.port()).map_err(|why| {
-            let host_name = &host.host;
-            lacks(
-                host,
-                format!(
-                    "ssh reaches it, but {host_name} has no address for data: {why}; an alias of ssh's configuration \
-                     is none"
-                ),
-            )
-        })?;
-        Ok(SshAgent { _program: program, _stdin: stdin, address, key })
-    }
-
-    /// Where it listens, as this host reaches it.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its key, made for this one run.
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
-    }
+/// Logs in, starts an agent with a key for this one run, learns where it listens as this host reaches it.
+pub(crate) fn start_agent(host: &SshHost, stop: &Stop) -> Result<(SocketAddr, Key, SshAgent), Failure> {
+    let key = Key::random()?;
+    let (mut program, mut stdin, stdout) =
+        SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
+    let told = address_in(stdout, LARGEST_OUTPUT_BYTES)
+        .map_err(|error| lacks(host, SshProgramError::NoThread(error)))?;
+    // If it has ended already, its complaint says why.
+    let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
+    let listens = await_address(host, &mut program, &told, stop)?;
+    let address = resolve_host(&host.host, listens.port()).map_err(|why| {
+        let host_name = &host.host;
+        lacks(
+            host,
+            format!(
+                "ssh reaches it, but {host_name} has no address for data: {why}; an alias of ssh's configuration \
+                 is none"
+            ),
+        )
+    })?;
+    Ok((address, key, SshAgent { _program: program, _stdin: stdin }))
 }
 
 /// What failed on the way there, with what else the user can do.

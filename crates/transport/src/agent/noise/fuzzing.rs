@@ -10,8 +10,8 @@ use linerate_facts::counters::NetworkCounters;
 use serde::Serialize;
 use std::os::unix::net::UnixStream;
 
-/// Somebody who speaks once and does not listen.
-struct Script<'a>(&'a [u8]);
+/// Somebody who speaks once, and counts what is said to him.
+pub(super) struct Script<'a>(pub(super) &'a [u8], pub(super) usize);
 
 impl Read for Script<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -21,6 +21,7 @@ impl Read for Script<'_> {
 
 impl Write for Script<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.1 += buffer.len();
         Ok(buffer.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -47,12 +48,12 @@ pub fn pair(magic: &Magic) -> (Channel, Channel) {
 
 /// What a client without the key sends to an agent, after the magic. It is never admitted.
 pub fn stranger(bytes: &[u8]) {
-    assert!(respond(Script(bytes), &key()).is_err(), "admitted without the key");
+    assert!(respond(Script(bytes, 0), &key()).is_err(), "admitted without the key");
 }
 
 /// What a server without the key answers to a client.
 pub fn impostor(bytes: &[u8]) {
-    assert!(initiate(Script(bytes), &key()).is_err(), "trusted without the key");
+    assert!(initiate(Script(bytes, 0), &key()).is_err(), "trusted without the key");
 }
 
 /// Frames with these plaintexts from somebody who holds the key, as the agent and as the client read them:
