@@ -5,13 +5,12 @@
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
-use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE};
-use linerate_transport::agent::{OneTimeToken, SECRET_BYTES, same};
-use socket2::Socket;
+use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE, accept_all};
+use linerate_transport::agent::{DeadlineStream, OneTimeToken, OneTimeTokens, SECRET_BYTES};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +25,7 @@ const MOST_ASKED: usize = 256;
 
 /// The fetching end: connections that the other end opens when it is asked to.
 pub struct AwaitedConnections {
-    asked: Mutex<Vec<(OneTimeToken, SyncSender<TcpStream>)>>,
+    asked: OneTimeTokens<SyncSender<TcpStream>>,
     /// Brings a token to the other end.
     ask: Box<dyn Fn(&OneTimeToken) + Send + Sync>,
     pending: Arc<Permits>,
@@ -42,33 +41,28 @@ impl AwaitedConnections {
     /// `ask` brings a token to the other end.
     pub fn new(ask: impl Fn(&OneTimeToken) + Send + Sync + 'static) -> Self {
         let pending = Permits::shared(PENDING_CONNECTIONS);
-        AwaitedConnections { asked: Mutex::default(), ask: Box::new(ask), pending }
+        AwaitedConnections { asked: OneTimeTokens::default(), ask: Box::new(ask), pending }
     }
 
     /// Accepts connections until `stop`; those that were asked for go to those who asked.
-    pub fn accept(self: &Arc<Self>, listener: &Socket, stop: &Stop) {
-        while !stop.is_ended() {
-            if !stop.wait_readable(listener, Some(LOOK)).unwrap_or(false) {
-                continue;
-            }
-            let Ok((socket, peer)) = listener.accept() else { continue };
-            let origin = peer.as_socket().map(|peer| peer.ip());
-            let Some(Ok(permit)) = origin.map(|origin| self.pending.take(origin)) else { continue };
-            let (own, stream) = (Arc::clone(self), TcpStream::from(socket));
+    pub fn accept(self: &Arc<Self>, listener: &TcpListener, stop: &Stop) {
+        accept_all(listener, stop, |stream, origin| {
+            let Ok(permit) = self.pending.take(origin) else { return };
+            let own = Arc::clone(self);
             let prove = move || {
                 own.admit(stream);
                 drop(permit);
             };
             // Without a thread for it the connection is closed, and asked for again.
             let _ = std::thread::Builder::new().name("token".into()).spawn(prove);
-        }
+        });
     }
 
-    fn admit(&self, mut stream: TcpStream) {
-        let Ok(shown) = token_of(&mut stream) else { return };
-        let mut asked = lock(&self.asked);
-        let place = asked.iter().position(|(token, _)| same(token.bytes(), &shown));
-        if let Some((_, taker)) = place.map(|place| asked.swap_remove(place)) {
+    fn admit(&self, stream: TcpStream) {
+        let mut shown = [0; SECRET_BYTES];
+        if DeadlineStream::new(&stream, TIME_TO_PROVE).read_exact(&mut shown).is_ok()
+            && let Some(taker) = self.asked.claim(&shown)
+        {
             // One that waits no more drops it.
             let _ = taker.try_send(stream);
         }
@@ -78,7 +72,7 @@ impl AwaitedConnections {
     pub(crate) fn next(&self, stop: &Stop) -> io::Result<TcpStream> {
         let token = OneTimeToken::random()?;
         let (taker, taken) = sync_channel(1);
-        lock(&self.asked).push((token.clone(), taker));
+        self.asked.issue(token.clone(), taker);
         (self.ask)(&token);
         let until = clock::now() + COMES_WITHIN;
         let came = loop {
@@ -89,25 +83,9 @@ impl AwaitedConnections {
                 Err(_) => break Err(io::ErrorKind::Interrupted.into()),
             }
         };
-        lock(&self.asked).retain(|(other, _)| !same(other.bytes(), token.bytes()));
+        drop(self.asked.claim(token.bytes()));
         came
     }
-}
-
-/// What a connection shows first, within its time.
-fn token_of(stream: &mut TcpStream) -> io::Result<[u8; SECRET_BYTES]> {
-    let until = clock::now() + TIME_TO_PROVE;
-    let (mut shown, mut length) = ([0; SECRET_BYTES], 0);
-    while length < SECRET_BYTES {
-        let left = until.saturating_duration_since(clock::now());
-        // A time-out of zero is none.
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match stream.read(&mut shown[length..])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => length += read,
-        }
-    }
-    Ok(shown)
 }
 
 /// The serving end: it opens the connections that the fetching end asks for, to each of its addresses in turn.
@@ -169,7 +147,7 @@ mod tests {
     #[test]
     fn only_what_shows_a_token_that_is_asked_for_is_taken_and_once() {
         let listener = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
-        let address = listener.local_addr().expect("bound").as_socket().expect("an IP address");
+        let address = listener.local_addr().expect("bound");
         let (dialled, tokens) = DialledConnections::to(vec![address]);
         let (kept, stop) = (Arc::new(Mutex::new(None)), Stop::new());
         let asked = Arc::clone(&kept);
@@ -190,10 +168,11 @@ mod tests {
             let mut came = [0];
             stream.read_exact(&mut came).expect("its first byte");
             assert_eq!(&came, b"x");
-            assert!(lock(&awaited.asked).is_empty());
+            let token = lock(&kept).clone().expect("asked");
+            assert!(awaited.asked.claim(token.bytes()).is_none());
             // The same token again opens nothing.
             let mut again = TcpStream::connect(address).expect("connected");
-            again.write_all(lock(&kept).as_ref().expect("asked").bytes()).expect("sent");
+            again.write_all(token.bytes()).expect("sent");
             again.set_read_timeout(Some(COMES_WITHIN)).expect("a time-out");
             assert!(matches!(again.read(&mut came), Ok(0) | Err(_)));
         });
@@ -203,9 +182,9 @@ mod tests {
     #[test]
     fn connections_go_to_each_address_in_turn_and_to_none_that_does_not_answer() {
         let listener = listen(&["0.0.0.0:0".parse().expect("an address")]).expect("a port").remove(0);
-        let port = listener.local_addr().expect("bound").as_socket().expect("an IP address").port();
+        let port = listener.local_addr().expect("bound").port();
         let silent = listen(&["127.0.0.1:0".parse().expect("an address")]).expect("a port").remove(0);
-        let closed = silent.local_addr().expect("bound").as_socket().expect("an IP address");
+        let closed = silent.local_addr().expect("bound");
         drop(silent);
         let all = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| SocketAddr::from((ip, port)));
         let (dialled, tokens) = DialledConnections::to(vec![all[0], closed, all[1]]);

@@ -2,7 +2,7 @@
 //! and gives the product, also where members are lost on the way.
 
 use crate::error::{FleetError, JoinError};
-use crate::gather::{Joining, JoiningMember, accept, listener, named};
+use crate::gather::{Joining, JoiningMember, accept, named};
 use crate::launch::{LaunchedMembers, start_own};
 use crate::member::own_addresses;
 use crate::names::NameLookup;
@@ -10,6 +10,7 @@ use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::rounds::measure;
 use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
 use crate::window::{Conversation, GatheredMember, WindowSettings};
+use linerate_facts::failure::Failure;
 use linerate_measure::run::fleet::{AbsentHost, FleetGrouping, FleetPattern, FleetResult};
 use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
@@ -134,16 +135,14 @@ fn open(spec: &FleetSpec) -> Result<(TcpListener, Vec<String>), FleetError> {
     };
     let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, at))];
     let in_use = "another fleet may have it; choose another with --coordinator HOST:PORT";
-    let sockets = listen(&every).or_else(|error| match &spec.home_file {
+    let listeners = listen(&every).or_else(|error| match &spec.home_file {
         // Its members read the port, too.
         Some(_) => listen(&[SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))]),
         None => Err(error),
     });
-    let sockets = sockets.map_err(|error| FleetError::Listen(error.advise("--coordinator", in_use)))?;
-    let socket = sockets.into_iter().next().ok_or(FleetError::NoAddress)?;
-    let lacks = |error: std::io::Error| FleetError::Listen(linerate_facts::failure::Failure::lacks(error));
-    let tcp = listener(socket).map_err(lacks)?;
-    let port = tcp.local_addr().map_err(lacks)?.port();
+    let listeners = listeners.map_err(|error| FleetError::Listen(error.advise("--coordinator", in_use)))?;
+    let tcp = listeners.into_iter().next().ok_or(FleetError::NoAddress)?;
+    let port = tcp.local_addr().map_err(|error| FleetError::Listen(Failure::lacks(error)))?.port();
     let words = match words {
         Some(text) => vec![match text.strip_suffix(":0") {
             Some(host) => format!("{host}:{port}"),

@@ -5,9 +5,8 @@ use crate::error::JoinError;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
 use linerate_system::clock;
-use linerate_system::readiness::is_waiting;
 use linerate_system::stop::Stop;
-use linerate_transport::admission::{Permits, TIME_TO_PROVE, prepare_control};
+use linerate_transport::admission::{Permits, TIME_TO_PROVE, accept_all, prepare_control};
 use linerate_transport::agent::{DeadlineStream, Key, respond_as};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,8 +16,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Connections that have not shown the key yet.
 const MOST_PENDING: usize = 256;
-/// Without descriptors or memory nothing can be accepted: a moment later there may be some.
-const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 /// Readings of a clock; the quickest is kept.
 const CLOCK_READINGS: usize = 8;
 /// An answer of a member that was just started, on a host that is busy starting others.
@@ -55,34 +52,20 @@ pub(crate) fn accept<'scope>(
     joined: Sender<Joining>,
 ) {
     let pending = Permits::open(MOST_PENDING);
-    while !closed.is_ended() {
-        match closed.wait_readable(listener, None) {
-            Ok(true) => {}
-            Ok(false) => continue,
-            Err(_) => {
-                closed.wait(NO_DESCRIPTOR);
-                continue;
+    accept_all(listener, closed, |stream, address| {
+        // Too many who have shown nothing: a member comes again.
+        let Ok(permit) = pending.take(address) else { return };
+        let joined = joined.clone();
+        let open = move || {
+            let _permit = permit;
+            if let Some(joining) = open(stream, key, zero) {
+                // Nobody takes members any more: the connection ends here.
+                let _ = joined.send(joining);
             }
-        }
-        match listener.accept() {
-            Ok((stream, address)) => {
-                // Too many who have shown nothing: a member comes again.
-                let Ok(permit) = pending.take(address.ip()) else { continue };
-                let joined = joined.clone();
-                let open = move || {
-                    let _permit = permit;
-                    if let Some(joining) = open(stream, key, zero) {
-                        // Nobody takes members any more: the connection ends here.
-                        let _ = joined.send(joining);
-                    }
-                };
-                // No thread to be had: dropped, and it comes again.
-                let _ = std::thread::Builder::new().name("joining".into()).spawn_scoped(scope, open);
-            }
-            Err(error) if is_waiting(&error) => {}
-            Err(_) => drop(closed.wait(NO_DESCRIPTOR)),
-        }
-    }
+        };
+        // No thread to be had: dropped, and it comes again.
+        let _ = std::thread::Builder::new().name("joining".into()).spawn_scoped(scope, open);
+    });
 }
 
 /// None: it showed no key, and is no business of the user's.
@@ -169,12 +152,6 @@ pub(crate) fn named(joined: Vec<JoiningMember>, listed: &[String]) -> Vec<(Strin
     let place = |name: &String| listed.iter().position(|listed| listed == name).unwrap_or(usize::MAX);
     named.sort_by_key(|(name, member)| (place(name), member.hello.rank, name.clone()));
     named
-}
-
-/// A member that was reported may have left before it is accepted: nobody waits for it then.
-pub(crate) fn listener(socket: socket2::Socket) -> std::io::Result<TcpListener> {
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }
 
 #[cfg(test)]

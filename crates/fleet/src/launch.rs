@@ -9,8 +9,9 @@ use linerate_system::lock;
 use linerate_system::process::{end_of, kill_group};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
+use linerate_transport::ssh::keep_last_lines;
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -21,8 +22,7 @@ use std::time::Duration;
 pub const SSH_WORDS: &str = "ssh -o BatchMode=yes -o ConnectTimeout=5 {host}";
 /// Open MPI passes on what this names (mpirun(1), `-x`).
 const OPEN_MPI_ENVIRONMENT: &str = "OMPI_MCA_mca_base_env_list";
-/// Of what a launcher complains about, the end is kept.
-const KEPT_LINES: usize = 3;
+/// Of what a launcher complains about, the end is kept: whole lines up to these bytes.
 const LONGEST_LINE_BYTES: u64 = 4096;
 /// What the members were told to end has this long.
 const END: Duration = Duration::from_millis(1500);
@@ -154,12 +154,7 @@ fn spawn(host: Option<String>, words: &[String], key: &Key) -> Result<LaunchedPr
 /// Rank 0 of a job is a member as well: by a process of its own, so that the coordinator's CPU time is not in its
 /// figures.
 pub(crate) fn start_own(member: &[String], key: &Key) -> Result<LaunchedMembers, LaunchError> {
-    let mut command = Command::new(&member[0]);
-    command.args(&member[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env(KEY_VARIABLE, key.to_hex()).process_group(0);
-    let child =
-        command.spawn().map_err(|error| LaunchError::NotStarted { program: member[0].clone(), error })?;
-    let process = LaunchedProcess::watch(Some("rank 0".into()), member[0].clone(), child, key);
+    let process = spawn(Some("rank 0".into()), member, key)?;
     Ok(LaunchedMembers { processes: vec![LaunchedProcess { stdin: None, ..process }] })
 }
 
@@ -189,30 +184,11 @@ impl LaunchedProcess {
         for output in outputs.into_iter().flatten() {
             let kept = Arc::clone(&last_lines);
             // Without a thread nobody reads what it says: the pipe then fills, which a member survives.
-            let _ =
-                std::thread::Builder::new().name("launcher".into()).spawn(move || keep_last(output, &kept));
+            let _ = std::thread::Builder::new()
+                .name("launcher".into())
+                .spawn(move || keep_last_lines(output, LONGEST_LINE_BYTES, &kept));
         }
         LaunchedProcess { host, program, child, stdin, last_lines, reported: false }
-    }
-}
-
-fn keep_last(output: impl Read, kept: &Mutex<VecDeque<String>>) {
-    let mut reader = BufReader::new(output);
-    loop {
-        let mut line = Vec::new();
-        match (&mut reader).take(LONGEST_LINE_BYTES).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let line = String::from_utf8_lossy(&line).trim().to_string();
-                let mut kept = lock(kept);
-                if !line.is_empty() {
-                    kept.push_back(line);
-                }
-                if kept.len() > KEPT_LINES {
-                    kept.pop_front();
-                }
-            }
-        }
     }
 }
 

@@ -3,10 +3,10 @@
 
 use crate::protocol::MESSAGE_LIMIT_BYTES;
 use linerate_system::lock;
-use linerate_transport::agent::{Broken, Channel, DeadlineStream};
+use linerate_transport::agent::{Broken, Channel, ChannelReceiver, ChannelSender, DeadlineStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,8 +19,8 @@ const WRITE: Duration = Duration::from_secs(3);
 pub(crate) struct MemberLink {
     stream: Arc<TcpStream>,
     /// A message is often one packet: its length and itself come by one call.
-    reader: Arc<Mutex<BufReader<TcpStream>>>,
-    channel: Arc<Mutex<Channel>>,
+    receiver: Arc<Mutex<(BufReader<TcpStream>, ChannelReceiver)>>,
+    sender: Arc<Mutex<ChannelSender>>,
 }
 
 impl MemberLink {
@@ -31,33 +31,20 @@ impl MemberLink {
         let reader = BufReader::new(stream.try_clone()?);
         Ok(MemberLink {
             stream: Arc::new(stream),
-            reader: Arc::new(Mutex::new(reader)),
-            channel: Arc::new(Mutex::new(channel)),
+            receiver: Arc::new(Mutex::new((reader, channel.receiver))),
+            sender: Arc::new(Mutex::new(channel.sender)),
         })
     }
 
     pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), Broken> {
         // Held over the write: frames are numbered.
-        lock(&self.channel).send(DeadlineStream::new(&self.stream, WRITE), message)
+        lock(&self.sender).send(DeadlineStream::new(&self.stream, WRITE), message)
     }
 
     /// The next message, whenever it comes. By one thread only.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
-        let mut reader = lock(&self.reader);
-        let mut text = Vec::new();
-        loop {
-            let mut length = [0; 2];
-            reader.read_exact(&mut length)?;
-            let length = usize::from(u16::from_be_bytes(length));
-            if text.len() + length > MESSAGE_LIMIT_BYTES {
-                return Err(Broken::TooLong(MESSAGE_LIMIT_BYTES));
-            }
-            let mut frame = vec![0; length];
-            reader.read_exact(&mut frame)?;
-            if lock(&self.channel).open_frame(&frame, &mut text)? {
-                return serde_json::from_slice(&text).map_err(Broken::Message);
-            }
-        }
+        let (reader, receiver) = &mut *lock(&self.receiver);
+        receiver.receive(reader, MESSAGE_LIMIT_BYTES)
     }
 
     /// The same within a time.

@@ -131,6 +131,16 @@ impl Stop {
         EndsAtDrop(self)
     }
 
+    /// Ends with this input, which whoever started this process holds open. Without a thread to look at it: an error.
+    pub fn end_with(self: &Arc<Self>, mut input: impl io::Read + Send + 'static) -> io::Result<()> {
+        let stop = Arc::clone(self);
+        let until_its_end = move || {
+            let _ = io::copy(&mut input, &mut io::sink());
+            stop.end();
+        };
+        std::thread::Builder::new().name("starter".into()).spawn(until_its_end).map(drop)
+    }
+
     /// Ends it with each of these signals, for as long as the process lives.
     pub fn end_at_signals(self: &Arc<Self>, signals: &[i32]) -> io::Result<()> {
         for signal in signals {

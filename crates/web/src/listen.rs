@@ -2,6 +2,7 @@
 
 use linerate_facts::failure::Failure;
 use linerate_transport::admission;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::TcpListener;
 
@@ -10,12 +11,9 @@ pub fn bind(addresses: &[SocketAddr], option: &str) -> Result<Vec<TcpListener>, 
     let in_use = format!(
         "does another linerate listen there? Stop it, or choose another port with {option} ADDRESS:PORT"
     );
-    let sockets = admission::listen(addresses).map_err(|error| error.advise(option, &in_use))?;
-    let listeners = sockets.into_iter().map(|socket| {
-        socket.set_nonblocking(true)?;
-        TcpListener::from_std(socket.into())
-    });
-    listeners.collect::<Result<_, _>>().map_err(|error: std::io::Error| {
+    let listeners = admission::listen(addresses).map_err(|error| error.advise(option, &in_use))?;
+    let listeners = listeners.into_iter().map(TcpListener::from_std).collect::<io::Result<_>>();
+    listeners.map_err(|error| {
         Failure::Lacks(format!("cannot listen: {error}; choose another address with {option}"))
     })
 }

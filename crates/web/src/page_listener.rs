@@ -6,13 +6,12 @@
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use linerate_system::lock;
-use linerate_transport::admission::{Pending, prepare_control};
+use linerate_transport::admission::{PendingEntry, SharedPending, prepare_control};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -29,21 +28,19 @@ const BYTES_TO_SHOW: usize = 256 << 10;
 /// parts without end that are empty.
 const TURN_BYTES: usize = 2 << 10;
 
-/// Connections that have not shown the secret. Dropping the sender ends the connection.
-type Unknown = Arc<Mutex<Pending<oneshot::Sender<()>>>>;
-
 /// Accepts connections of the page.
 pub struct PageListener {
     listener: TcpListener,
-    unknown: Unknown,
+    /// Connections that have not shown the secret. Dropping the sender ends the connection.
+    unknown: SharedPending<oneshot::Sender<()>>,
 }
 
 /// One connection, as its requests see it.
 #[derive(Clone)]
 pub struct PageClient {
     pub address: SocketAddr,
-    number: u64,
-    unknown: Unknown,
+    /// None: the listener itself.
+    entry: Option<Arc<PendingEntry<oneshot::Sender<()>>>>,
 }
 
 impl std::fmt::Debug for PageClient {
@@ -55,7 +52,7 @@ impl std::fmt::Debug for PageClient {
 impl PageClient {
     /// It has shown the secret: it may stay, unless it was crowded out before.
     pub fn is_known(&self) {
-        if let Some(sender) = lock(&self.unknown).remove(self.number) {
+        if let Some(sender) = self.entry.as_ref().and_then(|entry| entry.take()) {
             let _ = sender.send(());
         }
     }
@@ -64,23 +61,22 @@ impl PageClient {
 impl PageListener {
     /// `bound`: connections that have not shown the secret, at most.
     pub fn new(listener: TcpListener, bound: usize) -> PageListener {
-        PageListener { listener, unknown: Arc::new(Mutex::new(Pending::new(bound, TIME_TO_SHOW))) }
+        PageListener { listener, unknown: SharedPending::new(bound, TIME_TO_SHOW) }
     }
 
     /// Makes room for a connection.
     fn add(&self, stream: TcpStream, address: SocketAddr) -> (PageConnection, PageClient) {
         let (sender, shown) = oneshot::channel();
-        let mut unknown = lock(&self.unknown);
-        drop(unknown.make_room());
-        let client = PageClient { address, number: unknown.next_entry().0, unknown: self.unknown.clone() };
-        unknown.add(address.ip(), sender);
+        let (entry, crowded_out) = self.unknown.add(address.ip(), sender);
+        drop(crowded_out);
+        let client = PageClient { address, entry: Some(Arc::new(entry)) };
         let stage = Stage::Unknown(shown, Box::pin(tokio::time::sleep(TIME_TO_SHOW)));
         let connection = PageConnection {
             stream,
             stage,
             left_bytes: BYTES_TO_SHOW,
             turn_bytes: TURN_BYTES,
-            client: client.clone(),
+            _client: client.clone(),
         };
         (connection, client)
     }
@@ -106,7 +102,7 @@ impl Listener for PageListener {
 
     fn local_addr(&self) -> io::Result<PageClient> {
         let address = self.listener.local_addr()?;
-        Ok(PageClient { address, number: u64::MAX, unknown: self.unknown.clone() })
+        Ok(PageClient { address, entry: None })
     }
 }
 
@@ -122,7 +118,8 @@ pub struct PageConnection {
     stage: Stage,
     left_bytes: usize,
     turn_bytes: usize,
-    client: PageClient,
+    /// It counts for as long as it is open.
+    _client: PageClient,
 }
 
 /// How far a connection is.
@@ -162,12 +159,6 @@ impl PageConnection {
         self.turn_bytes = if read.is_pending() { TURN_BYTES } else { self.turn_bytes - bytes };
         self.left_bytes = self.left_bytes.saturating_sub(bytes);
         read
-    }
-}
-
-impl Drop for PageConnection {
-    fn drop(&mut self) {
-        lock(&self.client.unknown).remove(self.client.number);
     }
 }
 
@@ -286,9 +277,8 @@ mod tests {
                 ended.push(connection.read_u8().await.is_err());
             }
             assert_eq!(ended, [false, true, false, false]);
-            let unknown = listener.unknown.clone();
             drop(held);
-            assert!(lock(&unknown).make_room().is_none(), "their places are free again");
+            assert!(listener.unknown.is_empty(), "their places are free again");
         });
     }
 }

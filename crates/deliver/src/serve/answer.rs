@@ -85,7 +85,7 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
         let reply = Reply::refused(405, "This server is read-only: GET and HEAD are answered.");
         return Some(reply.line("Allow", "GET, HEAD"));
     }
-    let shown = |token: &super::token::BearerToken| token.is_shown_by(request.headers.text("authorization"));
+    let shown = |token: &super::BearerToken| token.is_shown_by(request.headers.text("authorization"));
     if !shared.token.is_none_or(shown) {
         let reply = Reply::refused(401, "This server wants its token: Authorization: Bearer TOKEN.");
         return Some(reply.line("WWW-Authenticate", "Bearer realm=\"linerate\""));

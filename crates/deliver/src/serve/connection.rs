@@ -52,7 +52,7 @@ pub(super) struct Connection<'s> {
     number: u64,
     client: IpAddr,
     shared: &'s Shared<'s>,
-    admission: Admission<'s>,
+    admission: Admission,
     security: Security,
     /// What came and was not looked at yet.
     buffer: Vec<u8>,
@@ -70,7 +70,7 @@ impl<'s> Connection<'s> {
     pub(super) fn new(
         socket: TcpStream,
         (number, client): (u64, IpAddr),
-        admission: Admission<'s>,
+        admission: Admission,
         shared: &'s Shared<'s>,
     ) -> Option<Self> {
         let prepared = prepare_control(&socket).and_then(|()| {

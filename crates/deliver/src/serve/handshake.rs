@@ -7,67 +7,21 @@ use super::tally::Tally;
 use super::work::Turn;
 use crate::tls::Handshake;
 use linerate_system::clock;
-use linerate_system::lock;
-use linerate_transport::admission::{Pending, Permit};
+use linerate_transport::admission::{PendingEntry, Permit};
 use std::net::{IpAddr, TcpStream};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// From the accept to the end of the handshake.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-
-/// Those connections, by their numbers.
-pub(super) struct PendingHandshakes(Mutex<Pending<u64>>);
-
-/// One of them, as long as it has this.
-pub(super) struct PendingEntry<'s> {
-    list: &'s PendingHandshakes,
-    number: u64,
-    pub(super) deadline: Instant,
-}
-
-impl PendingHandshakes {
-    /// So many at once. Each costs a descriptor and little memory, and a client that is driven out comes again at
-    /// once: the more there may be, the less those who say nothing cost the others.
-    pub(super) fn new(handshakes: usize) -> Self {
-        PendingHandshakes(Mutex::new(Pending::new(handshakes, HANDSHAKE_TIME)))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        lock(&self.0).is_empty()
-    }
-
-    /// Adds a connection; the number of the one that has to go for it, if there is one.
-    pub(super) fn add(&self, client: IpAddr, connection: u64) -> (PendingEntry<'_>, Option<u64>) {
-        let mut list = lock(&self.0);
-        let driven_out = list.make_room();
-        let (number, deadline) = list.next_entry();
-        list.add(client, connection);
-        (PendingEntry { list: self, number, deadline }, driven_out)
-    }
-}
-
-impl PendingEntry<'_> {
-    /// It was not driven out.
-    pub(super) fn is_there(&self) -> bool {
-        lock(&self.list.0).contains(self.number)
-    }
-}
-
-impl Drop for PendingEntry<'_> {
-    fn drop(&mut self) {
-        lock(&self.list.0).remove(self.number);
-    }
-}
+pub(super) const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// By which right a connection is here.
-pub(super) enum Admission<'s> {
+pub(super) enum Admission {
     /// Its handshake is not at its end.
-    Pending(PendingEntry<'s>),
+    Pending(PendingEntry<u64>),
     Admitted(#[expect(dead_code, reason = "it is given back with the connection")] Permit),
 }
 
-impl Admission<'_> {
+impl Admission {
     /// It had to go before its handshake was at its end.
     pub(super) fn is_driven_out(&self) -> bool {
         matches!(self, Admission::Pending(entry) if !entry.is_there())
@@ -137,13 +91,15 @@ impl Security {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_transport::admission::SharedPending;
+    use std::time::Instant;
 
     #[test]
     fn silent_ones_of_the_address_that_has_most_of_them_go_first() {
-        let list = PendingHandshakes::new(64);
+        let list = SharedPending::new(64, HANDSHAKE_TIME);
         let client = |number: u8| IpAddr::from([192, 0, 2, number]);
         let begun = Instant::now();
-        let mut silent: Vec<PendingEntry<'_>> = Vec::new();
+        let mut silent: Vec<PendingEntry<u64>> = Vec::new();
         for number in 0..64 {
             let (entry, driven_out) = list.add(client(1 + u8::from(number % 4 == 3)), number);
             assert_eq!(driven_out, None);

@@ -23,7 +23,6 @@ mod sums;
 mod take;
 mod tally;
 mod threads;
-mod token;
 mod tree;
 mod unfinished;
 mod waiting;
@@ -35,7 +34,7 @@ pub use access_log::AccessLog;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
-use handshake::{Admission, PendingHandshakes};
+use handshake::{Admission, HANDSHAKE_TIME};
 use incoming::Incoming;
 use kernel_tls::KernelTls;
 use linerate_facts::failure::Failure;
@@ -45,22 +44,21 @@ use linerate_measure::run::ServedResult;
 use linerate_system::clock;
 use linerate_system::readiness::{Interest, ManySockets};
 use linerate_system::stop::Stop;
-use linerate_transport::admission::{Permits, listen};
+use linerate_transport::admission::{Permits, SharedPending, listen};
+pub use linerate_transport::agent::BearerToken;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_web::Guard;
 use lists::SharedLists;
 use opened::SharedFiles;
-use socket2::Socket;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
 use tally::Tally;
 use threads::{ServerThreads, ThreadUse, Work};
-pub use token::BearerToken;
 pub use tree::ServedTree;
 use unfinished::remove_old_parts;
 use waiting::WaitingConnections;
@@ -106,7 +104,7 @@ pub struct FileServerSettings {
 
 /// A server that listens.
 pub struct FileServer {
-    sockets: Vec<Socket>,
+    listeners: Vec<TcpListener>,
     /// These, by their place in the list, and the connections that wait for their clients.
     many: ManySockets,
     tree: ServedTree,
@@ -137,7 +135,7 @@ struct Shared<'a> {
     kernel_tls: KernelTls,
     rate: Option<RateLimit>,
     permits: Arc<Permits>,
-    pending: PendingHandshakes,
+    pending: SharedPending<u64>,
     lists: SharedLists,
     sum_reads: SumReads,
     sums: KeptSums,
@@ -164,7 +162,9 @@ impl<'a> Shared<'a> {
             kernel_tls: KernelTls::new(settings),
             rate: settings.bytes_per_second.map(|rate| RateLimit::new(rate, clock::now())),
             permits: Permits::shared(settings.connections),
-            pending: PendingHandshakes::new(settings.handshakes),
+            // Each costs a descriptor and little memory, and a client that is driven out comes again at once: the more there
+            // may be, the less those who say nothing cost the others.
+            pending: SharedPending::new(settings.handshakes, HANDSHAKE_TIME),
             lists: SharedLists::default(),
             sum_reads: SumReads::new(settings.bytes_per_second),
             sums: KeptSums::default(),
@@ -204,16 +204,13 @@ impl FileServer {
     ) -> Result<Self, Failure> {
         let in_use =
             "another program, or another `linerate serve`, listens there; choose another port with --listen";
-        let sockets = listen(addresses).map_err(|error| error.advise("--listen", in_use))?;
+        let listeners = listen(addresses).map_err(|error| error.advise("--listen", in_use))?;
         let watched = ManySockets::new().and_then(|many| {
-            for (number, socket) in sockets.iter().enumerate() {
-                socket.set_nonblocking(true)?;
-                many.watch(socket, number as u64)?;
-            }
-            Ok(many)
+            let mut numbered = listeners.iter().zip(0..);
+            numbered.try_for_each(|(listener, number)| many.watch(listener, number)).map(|()| many)
         });
         let many = watched.map_err(|error| Failure::Lacks(format!("--listen: the socket: {error}")))?;
-        Ok(FileServer { sockets, many, tree, settings, access_log: None })
+        Ok(FileServer { listeners, many, tree, settings, access_log: None })
     }
 
     /// A line for each answer goes there.
@@ -223,8 +220,7 @@ impl FileServer {
 
     /// Where it listens.
     pub fn local_addresses(&self) -> Vec<SocketAddr> {
-        let address = |socket: &Socket| socket.local_addr().ok()?.as_socket();
-        self.sockets.iter().filter_map(address).collect()
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
     /// The paths at the top.
@@ -276,7 +272,7 @@ impl FileServer {
     ) {
         let threads = ServerThreads::new(&shared.threads, WaitingConnections::new(&self.many));
         let (mut news, mut looked) = (Vec::new(), clock::now());
-        let mut number = self.sockets.len() as u64;
+        let mut number = self.listeners.len() as u64;
         std::thread::scope(|scope| {
             if shared.writable {
                 let remove = || remove_old_parts(shared, PARTS_LOOK);
@@ -309,8 +305,8 @@ impl FileServer {
                     continue;
                 }
                 for reported in news.drain(..) {
-                    match self.sockets.get(reported as usize) {
-                        Some(socket) => accept(socket, shared.stop, |stream, peer| {
+                    match self.listeners.get(reported as usize) {
+                        Some(listener) => accept(listener, shared.stop, |stream, peer| {
                             watch.begin();
                             admit(stream, (number, peer.ip()), &threads.waiting, shared);
                             number += 1;
@@ -364,16 +360,11 @@ fn admit<'s>(
 
 /// Those that wait, so many at a time that a flood of them keeps nobody else from their turn: epoll reports the rest
 /// again.
-fn accept(socket: &Socket, stop: &Stop, mut taken: impl FnMut(TcpStream, SocketAddr)) {
+fn accept(listener: &TcpListener, stop: &Stop, mut taken: impl FnMut(TcpStream, SocketAddr)) {
     for _ in 0..MOST_ACCEPTED {
-        match socket.accept() {
-            Ok((stream, peer)) => {
-                let stream = TcpStream::from(stream);
-                // Accepted sockets are blocking on Linux whatever the listener is.
-                if let (Some(peer), Ok(())) = (peer.as_socket(), stream.set_nonblocking(false)) {
-                    taken(stream, peer);
-                }
-            }
+        match listener.accept() {
+            // It blocks, whatever the listener does (accept(2)).
+            Ok((stream, peer)) => taken(stream, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {

@@ -1,13 +1,17 @@
 //! Opening the ports, in one sentence why that cannot be, and what every control connection is set to.
 
 use linerate_facts::failure::Failure;
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::Stop;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 1024;
+/// Without descriptors nothing can be accepted: a moment later there may be one.
+pub(crate) const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 
 /// A port that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -43,22 +47,22 @@ impl ListenError {
     }
 }
 
-/// A listening socket for each address.
+/// A listener for each address. None of them blocks: what was reported may have left before it is accepted.
 ///
 /// A socket for every IPv6 address is one for every IPv4 address as well, unless the list names IPv4 addresses of the
 /// same port itself.
-pub fn listen(addresses: &[SocketAddr]) -> Result<Vec<Socket>, ListenError> {
+pub fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, ListenError> {
     addresses.iter().map(|address| listen_on(*address, addresses)).collect()
 }
 
 /// The same; none given: for every address of this host, at `port`.
-pub(crate) fn listen_or_at(addresses: &[SocketAddr], port: u16) -> Result<Vec<Socket>, ListenError> {
+pub(crate) fn listen_or_at(addresses: &[SocketAddr], port: u16) -> Result<Vec<TcpListener>, ListenError> {
     let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))];
     listen(if addresses.is_empty() { &every } else { addresses })
 }
 
 /// Where every IPv6 address is meant and the host has no IPv6, it is every IPv4 address.
-fn listen_on(address: SocketAddr, all: &[SocketAddr]) -> Result<Socket, ListenError> {
+fn listen_on(address: SocketAddr, all: &[SocketAddr]) -> Result<TcpListener, ListenError> {
     let dual = !all.iter().any(|other| other.is_ipv4() && other.port() == address.port());
     let opened = match open(address, dual) {
         Err(error)
@@ -71,7 +75,7 @@ fn listen_on(address: SocketAddr, all: &[SocketAddr]) -> Result<Socket, ListenEr
     opened.map_err(|error| ListenError::new(address, error))
 }
 
-fn open(address: SocketAddr, dual: bool) -> io::Result<Socket> {
+fn open(address: SocketAddr, dual: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
         socket.set_only_v6(!dual)?;
@@ -79,7 +83,36 @@ fn open(address: SocketAddr, dual: bool) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket)
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The connection that a listener has news of. Where it is gone again, or no descriptor is to be had for it (accept(2)),
+/// this waits a moment instead of spinning.
+pub fn accept(listener: &TcpListener, stop: &Stop) -> Option<(TcpStream, SocketAddr)> {
+    match listener.accept() {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            if !is_waiting(&error) {
+                stop.wait(NO_DESCRIPTOR);
+            }
+            None
+        }
+    }
+}
+
+/// Hands on what connects, until `stop`.
+pub fn accept_all(listener: &TcpListener, stop: &Stop, mut taken: impl FnMut(TcpStream, IpAddr)) {
+    while !stop.is_ended() {
+        match stop.wait_readable(listener, None) {
+            Ok(is_news) => {
+                let accepted = is_news.then(|| accept(listener, stop)).flatten();
+                accepted.into_iter().for_each(|(stream, peer)| taken(stream, peer.ip()));
+            }
+            // The kernel has no memory for that: a moment later it may have.
+            Err(_) => drop(stop.wait(NO_DESCRIPTOR)),
+        }
+    }
 }
 
 /// A control connection: small messages at once, and a host that vanished without a word is noticed within
@@ -99,8 +132,8 @@ pub fn prepare_control<'s>(stream: impl Into<SockRef<'s>>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn port_of(socket: &Socket) -> u16 {
-        socket.local_addr().expect("an address").as_socket().expect("an IP address").port()
+    fn port_of(listener: &TcpListener) -> u16 {
+        listener.local_addr().expect("an address").port()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! control.
 //!
 //! - A connection that has proved nothing yet is *pending*: there are few of them, each with a deadline, and from a
-//!   full list goes the oldest of the origin that has most ([`Pending`]).
+//!   full list goes the oldest of the origin that has most ([`SharedPending`]).
 //! - Who may stay holds a *permit*: all are counted, and one origin gets half of them at most ([`Permits`]).
 //! - Where there is one permit alone, who had it last lets others go first ([`Turns`]).
 //!
@@ -14,11 +14,12 @@ mod pending;
 mod permits;
 mod turns;
 
-pub(crate) use listen::listen_or_at;
-pub use listen::{ListenError, listen, prepare_control};
+pub use listen::{ListenError, accept, accept_all, listen, prepare_control};
+pub(crate) use listen::{NO_DESCRIPTOR, listen_or_at};
+pub(crate) use origin::canonical;
 pub use origin::origin;
-pub use pending::Pending;
-pub(crate) use pending::PendingConnection;
+pub(crate) use pending::{Pending, PendingConnection};
+pub use pending::{PendingEntry, SharedPending};
 pub use permits::{NoPermit, Permit, Permits};
 pub(crate) use turns::Turns;
 

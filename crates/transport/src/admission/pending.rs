@@ -3,13 +3,15 @@
 
 use super::origin;
 use linerate_system::clock;
+use linerate_system::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The list; `C` is what its owner keeps of a connection.
 #[derive(Debug)]
-pub struct Pending<C> {
+pub(crate) struct Pending<C> {
     bound: usize,
     patience: Duration,
     next_number: u64,
@@ -29,12 +31,12 @@ pub(crate) struct PendingConnection<C> {
 
 impl<C> Pending<C> {
     /// At most `bound` connections, each of which has `patience` to prove that it may stay.
-    pub fn new(bound: usize, patience: Duration) -> Self {
+    pub(crate) fn new(bound: usize, patience: Duration) -> Self {
         Pending { bound: bound.max(1), patience, next_number: 0, entries: Vec::new() }
     }
 
     /// Takes out the one that has to go before another may come; none where there is room.
-    pub fn make_room(&mut self) -> Option<C> {
+    pub(crate) fn make_room(&mut self) -> Option<C> {
         if self.entries.len() < self.bound {
             return None;
         }
@@ -43,7 +45,7 @@ impl<C> Pending<C> {
     }
 
     /// Adds a connection after [`Pending::make_room`].
-    pub fn add(&mut self, peer: IpAddr, connection: C) {
+    pub(crate) fn add(&mut self, peer: IpAddr, connection: C) {
         let since = clock::now();
         let entry = PendingConnection {
             number: self.next_number,
@@ -57,18 +59,18 @@ impl<C> Pending<C> {
     }
 
     /// Number and deadline of the connection that is added next.
-    pub fn next_entry(&self) -> (u64, Instant) {
+    pub(crate) fn next_entry(&self) -> (u64, Instant) {
         (self.next_number, clock::now() + self.patience)
     }
 
     /// Takes a connection out; none: it had to go before.
-    pub fn remove(&mut self, number: u64) -> Option<C> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<C> {
         let place = self.entries.iter().position(|entry| entry.number == number)?;
         Some(self.entries.remove(place).connection)
     }
 
     /// Whether a connection is in it still.
-    pub fn contains(&self, number: u64) -> bool {
+    fn contains(&self, number: u64) -> bool {
         self.entries.iter().any(|entry| entry.number == number)
     }
 
@@ -88,13 +90,65 @@ impl<C> Pending<C> {
     }
 
     /// None is pending.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// How many are pending.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+/// A list that threads or tasks share.
+#[derive(Debug)]
+pub struct SharedPending<C>(Arc<Mutex<Pending<C>>>);
+
+/// A connection's entry in it; it is taken out when this is dropped.
+#[derive(Debug)]
+pub struct PendingEntry<C> {
+    list: Arc<Mutex<Pending<C>>>,
+    number: u64,
+    /// Until then it has to prove that it may stay.
+    pub deadline: Instant,
+}
+
+impl<C> SharedPending<C> {
+    /// At most `bound` connections, each of which has `patience` to prove that it may stay.
+    pub fn new(bound: usize, patience: Duration) -> Self {
+        SharedPending(Arc::new(Mutex::new(Pending::new(bound, patience))))
+    }
+
+    /// Adds a connection; with its entry comes the connection that has to go for it.
+    pub fn add(&self, peer: IpAddr, connection: C) -> (PendingEntry<C>, Option<C>) {
+        let mut list = lock(&self.0);
+        let crowded_out = list.make_room();
+        let (number, deadline) = list.next_entry();
+        list.add(peer, connection);
+        (PendingEntry { list: self.0.clone(), number, deadline }, crowded_out)
+    }
+
+    /// None is pending.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+}
+
+impl<C> PendingEntry<C> {
+    /// It was not crowded out.
+    pub fn is_there(&self) -> bool {
+        lock(&self.list).contains(self.number)
+    }
+
+    /// Takes the connection out, which may stay. None: it was crowded out before, and must not go on.
+    pub fn take(&self) -> Option<C> {
+        lock(&self.list).remove(self.number)
+    }
+}
+
+impl<C> Drop for PendingEntry<C> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

@@ -108,10 +108,8 @@ impl AgentSession {
 
     /// How far the test is.
     pub fn sample(&self) -> Result<TestSample, Failure> {
-        match self.ask(&AgentRequest::Sample)? {
-            Reply::Sample(sample) => Ok(sample),
-            _ => Err(out_of_turn(self.address)),
-        }
+        let Reply::Sample(sample) = self.ask(&AgentRequest::Sample)? else { return Err(self.out_of_turn()) };
+        Ok(sample)
     }
 
     /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most; for a
@@ -133,10 +131,9 @@ impl AgentSession {
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the
     /// workers have ended.
     pub fn close(&self) -> Result<TestSample, Failure> {
-        match self.ask_within(&AgentRequest::Close, CLOSE)? {
-            Reply::Closed(sample) => Ok(sample),
-            _ => Err(out_of_turn(self.address)),
-        }
+        let reply = self.ask_within(&AgentRequest::Close, CLOSE)?;
+        let Reply::Closed(sample) = reply else { return Err(self.out_of_turn()) };
+        Ok(sample)
     }
 
     pub(super) fn show_token(&self, stream: &TcpStream, token: &OneTimeToken, stop: &Stop) -> io::Result<()> {
@@ -186,8 +183,8 @@ impl ControlLine {
             return Err(lost(address, &Broken::Closed, time));
         }
         let mut wire = DeadlineStream::new(&self.stream, time);
-        let asked = self.channel.send(&mut wire, request);
-        match asked.and_then(|()| self.channel.receive(&mut wire, REPLY_LIMIT_BYTES)) {
+        let asked = self.channel.sender.send(&mut wire, request);
+        match asked.and_then(|()| self.channel.receiver.receive(&mut wire, REPLY_LIMIT_BYTES)) {
             Ok(Reply::Error { text }) => Err(Failure::Lacks(format!("the agent at {address} says: {text}"))),
             Ok(reply) => Ok(reply),
             Err(broken) => {

@@ -6,12 +6,12 @@
 //! bytes of a connection tell which (`wire`).
 
 mod allow;
+mod bearer;
 mod bound;
 mod client;
 mod clients;
 mod deal;
 mod host;
-mod janitor;
 mod key;
 mod limits;
 mod noise;
@@ -35,11 +35,11 @@ mod tcp;
 mod tokens;
 mod trial;
 mod udp;
-mod watched;
 mod wire;
 
 pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, Network, NetworkError};
+pub use bearer::BearerToken;
 pub use bound::LocalBinding;
 pub(crate) use bound::connect_within;
 pub use client::no_connection;
@@ -50,7 +50,10 @@ pub use key::{KEY_VARIABLE, Key};
 pub use limits::{AgentLimits, AgentSettings};
 #[cfg(any(test, feature = "testing"))]
 pub use noise::fuzzing;
-pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
+pub use noise::{
+    Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as,
+    respond_to,
+};
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;
@@ -60,6 +63,7 @@ pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::Agent;
 pub use stream_client::{OpenedStream, StreamEnds};
+pub use tokens::OneTimeTokens;
 pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 

@@ -15,8 +15,9 @@ use super::key::Key;
 use super::wire::CONTROL_MAGIC;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{Builder, HandshakeState, StatelessTransportState};
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
 use thiserror::Error;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -24,6 +25,8 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 const TAG_BYTES: usize = 16;
 const FLAG_BYTES: usize = 1;
+/// Before each frame.
+const LENGTH_BYTES: usize = 2;
 /// The largest frame that Noise allows.
 const FRAME_LIMIT_BYTES: usize = 65_535;
 const PART_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES - TAG_BYTES - FLAG_BYTES;
@@ -31,7 +34,7 @@ const PART_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES - TAG_BYTES - FLAG_BYTES;
 /// First bytes of a connection, mixed into the keys: so that no protocol's messages are taken for another's.
 pub type Magic = [u8; 4];
 /// What a client sends first, after the magic.
-pub const OPENING_BYTES: usize = 2 + HANDSHAKE_BYTES;
+pub const OPENING_BYTES: usize = LENGTH_BYTES + HANDSHAKE_BYTES;
 
 /// Largest first message of a client, which nobody vouches for yet.
 pub(crate) const HELLO_LIMIT_BYTES: usize = 1024;
@@ -86,11 +89,28 @@ impl From<snow::Error> for Broken {
     }
 }
 
-/// An encrypted channel; the connection itself is passed to each call, together with its deadline.
+/// An encrypted channel; the connection itself is passed to each call, together with its deadline. The two halves may
+/// be used by two threads.
 pub struct Channel {
-    noise: TransportState,
-    frame: Vec<u8>,
+    pub sender: ChannelSender,
+    pub receiver: ChannelReceiver,
+}
+
+/// The half that encrypts; frames are numbered.
+pub struct ChannelSender {
+    noise: Arc<StatelessTransportState>,
+    next_frame: u64,
+}
+
+/// The half that decrypts.
+pub struct ChannelReceiver {
+    noise: Arc<StatelessTransportState>,
+    next_frame: u64,
+    /// What came and is not read yet.
+    inbox: Vec<u8>,
     plain: Vec<u8>,
+    /// The parts of a message that is not whole yet.
+    text: Vec<u8>,
 }
 
 fn builder<'a>(magic: &'a Magic, key: &'a Key) -> Result<Builder<'a>, Broken> {
@@ -129,12 +149,19 @@ pub fn initiate_as(magic: &Magic, mut wire: impl Read + Write, key: &Key) -> Res
 /// The server's side, after the magic was read. Nothing is sent before the client's message proved that it
 /// was made with the key.
 pub fn respond_as(magic: &Magic, mut wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
+    let (channel, answer) = respond_to(magic, &mut wire, key)?;
+    wire.write_all(&answer)?;
+    Ok(channel)
+}
+
+/// The same, where the caller sends the answer.
+pub fn respond_to(magic: &Magic, mut opening: impl Read, key: &Key) -> Result<(Channel, Vec<u8>), Broken> {
     let mut state = builder(magic, key)?.build_responder()?;
     let mut length = [0; 2];
-    wire.read_exact(&mut length)?;
-    read_handshake(&mut wire, length, &mut state)?;
-    wire.write_all(&handshake_frame(&mut state)?)?;
-    Channel::new(state)
+    opening.read_exact(&mut length)?;
+    read_handshake(&mut opening, length, &mut state)?;
+    let answer = handshake_frame(&mut state)?;
+    Ok((Channel::new(state)?, answer))
 }
 
 fn handshake_frame(state: &mut HandshakeState) -> Result<Vec<u8>, Broken> {
@@ -157,20 +184,18 @@ fn read_handshake(wire: &mut impl Read, length: [u8; 2], state: &mut HandshakeSt
 
 impl Channel {
     fn new(state: HandshakeState) -> Result<Channel, Broken> {
-        Ok(Channel { noise: state.into_transport_mode()?, frame: Vec::new(), plain: Vec::new() })
+        let noise = Arc::new(state.into_stateless_transport_mode()?);
+        let sender = ChannelSender { noise: noise.clone(), next_frame: 0 };
+        let (inbox, plain, text) = Default::default();
+        Ok(Channel { sender, receiver: ChannelReceiver { noise, next_frame: 0, inbox, plain, text } })
     }
+}
 
+impl ChannelSender {
     /// Sends one message.
     pub fn send(&mut self, mut wire: impl Write, message: &impl Serialize) -> Result<(), Broken> {
-        let text = serde_json::to_vec(message).map_err(Broken::Message)?;
-        let frames = self.encrypt(&text)?;
+        let frames = self.encrypt(&serde_json::to_vec(message).map_err(Broken::Message)?)?;
         Ok(wire.write_all(&frames)?)
-    }
-
-    /// Receives one message of at most `limit` bytes.
-    pub fn receive<T: DeserializeOwned>(&mut self, wire: impl Read, limit: usize) -> Result<T, Broken> {
-        let text = self.decrypt(wire, limit)?;
-        serde_json::from_slice(&text).map_err(Broken::Message)
     }
 
     /// All frames of a message, one after another.
@@ -183,94 +208,82 @@ impl Channel {
         for index in 0..parts {
             let start = index * PART_LIMIT_BYTES;
             let end = text.len().min(start + PART_LIMIT_BYTES);
-            self.plain.clear();
-            self.plain.push(u8::from(index + 1 == parts));
-            self.plain.extend(&text[start..end]);
-            self.frame.resize(self.plain.len() + TAG_BYTES, 0);
-            let length = self.noise.write_message(&self.plain, &mut self.frame)?;
-            frames.extend((length as u16).to_be_bytes());
-            frames.extend(&self.frame[..length]);
+            let ends = u8::from(index + 1 == parts);
+            self.add_frame(&[&[ends], &text[start..end]].concat(), &mut frames)?;
         }
         Ok(frames)
     }
 
-    /// Reads frames until a message is whole. Memory grows with what arrived and decrypted, never with what a
-    /// length promises.
+    fn add_frame(&mut self, plain: &[u8], frames: &mut Vec<u8>) -> Result<(), Broken> {
+        let mut frame = vec![0; plain.len() + TAG_BYTES];
+        let length = self.noise.write_message(self.next_frame, plain, &mut frame)?;
+        self.next_frame += 1;
+        frames.extend((length as u16).to_be_bytes());
+        frames.extend(&frame[..length]);
+        Ok(())
+    }
+}
+
+impl ChannelReceiver {
+    /// Receives one message of at most `limit` bytes, and takes no byte that follows it.
+    pub fn receive<T: DeserializeOwned>(&mut self, wire: impl Read, limit: usize) -> Result<T, Broken> {
+        let text = self.decrypt(wire, limit)?;
+        serde_json::from_slice(&text).map_err(Broken::Message)
+    }
+
     fn decrypt(&mut self, mut wire: impl Read, limit: usize) -> Result<Vec<u8>, Broken> {
-        let mut text = Vec::new();
         loop {
-            let mut length = [0; 2];
-            wire.read_exact(&mut length)?;
-            let length = usize::from(u16::from_be_bytes(length));
-            let part = length.checked_sub(TAG_BYTES + FLAG_BYTES).ok_or(Broken::Foreign)?;
-            if text.len() + part > limit {
-                return Err(Broken::TooLong(limit));
-            }
-            let mut frame = std::mem::take(&mut self.frame);
-            frame.resize(length, 0);
-            wire.read_exact(&mut frame)?;
-            let ended = self.open_frame(&frame, &mut text);
-            self.frame = frame;
-            if ended? {
+            if let Some(text) = self.pop(limit)? {
                 return Ok(text);
             }
+            let length = self.inbox.first_chunk().map_or(0, |length| u16::from_be_bytes(*length));
+            let came = self.inbox.len();
+            self.inbox.resize(LENGTH_BYTES + usize::from(length), 0);
+            wire.read_exact(&mut self.inbox[came..])?;
         }
     }
 
-    /// Adds the part of one frame, without its length, to the message. True: the message is whole.
-    pub fn open_frame(&mut self, frame: &[u8], text: &mut Vec<u8>) -> Result<bool, Broken> {
-        self.plain.resize(frame.len(), 0);
-        let plain_length = self.noise.read_message(frame, &mut self.plain)?;
-        let (flag, part) = self.plain[..plain_length].split_first().ok_or(Broken::Foreign)?;
-        text.extend(part);
-        match flag {
-            1 => Ok(true),
-            // An empty part that promises more could be repeated without end.
-            0 if !part.is_empty() => Ok(false),
-            _ => Err(Broken::Foreign),
+    /// Takes what came, in any pieces.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.inbox.extend(bytes);
+    }
+
+    /// The next message that is whole, of at most `limit` bytes. Memory grows with what arrived and decrypted, never
+    /// with what a length promises.
+    pub fn pop(&mut self, limit: usize) -> Result<Option<Vec<u8>>, Broken> {
+        while let Some((length, rest)) = self.inbox.split_first_chunk() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            let part = length.checked_sub(TAG_BYTES + FLAG_BYTES).ok_or(Broken::Foreign)?;
+            if self.text.len() + part > limit {
+                return Err(Broken::TooLong(limit));
+            }
+            let Some(frame) = rest.get(..length) else { break };
+            self.plain.resize(length, 0);
+            let opened = self.noise.read_message(self.next_frame, frame, &mut self.plain);
+            self.inbox.drain(..LENGTH_BYTES + length);
+            let (flag, part) = self.plain[..opened?].split_first().ok_or(Broken::Foreign)?;
+            self.next_frame += 1;
+            self.text.extend(part);
+            match flag {
+                1 => return Ok(Some(std::mem::take(&mut self.text))),
+                // An empty part that promises more could be repeated without end.
+                0 if !part.is_empty() => {}
+                _ => return Err(Broken::Foreign),
+            }
         }
+        Ok(None)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::fuzzing::{Script, key};
     use super::*;
     use crate::agent::protocol::{AgentRequest, Reply};
     use proptest::prelude::*;
-    use std::os::unix::net::UnixStream;
 
-    fn key() -> Key {
-        Key::from_hex(&"5a".repeat(32)).expect("a key")
-    }
-
-    /// Both ends of one channel.
     fn pair() -> (Channel, Channel) {
-        let (ours, theirs) = UnixStream::pair().expect("a pair");
-        let client = std::thread::spawn(move || initiate(&ours, &key()).expect("the client's channel"));
-        let mut magic = [0; 4];
-        (&theirs).read_exact(&mut magic).expect("the magic");
-        assert_eq!(magic, CONTROL_MAGIC);
-        let agent = respond(&theirs, &key()).expect("the agent's channel");
-        (client.join().expect("the client"), agent)
-    }
-
-    /// What a peer sent that nobody answers.
-    struct Script<'a>(&'a [u8], usize);
-
-    impl Read for Script<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            self.0.read(buffer)
-        }
-    }
-
-    impl Write for Script<'_> {
-        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-            self.1 += buffer.len();
-            Ok(buffer.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+        fuzzing::pair(&CONTROL_MAGIC)
     }
 
     #[test]
@@ -279,27 +292,33 @@ mod tests {
         for length in [0, 1, PART_LIMIT_BYTES - 2, PART_LIMIT_BYTES - 1, PART_LIMIT_BYTES, 300_000] {
             let text = "y".repeat(length);
             let mut wire = Vec::new();
-            agent.send(&mut wire, &text).expect("sent");
+            agent.sender.send(&mut wire, &text).expect("sent");
             assert!(!wire.windows(8).any(|window| window == b"yyyyyyyy"), "encrypted");
-            let back: String = client.receive(wire.as_slice(), REPLY_LIMIT_BYTES).expect("received");
+            let back: String = client.receiver.receive(wire.as_slice(), REPLY_LIMIT_BYTES).expect("received");
             assert_eq!(back, text);
         }
-        let frames = client.encrypt(&[b'1'; 5000]).expect("frames");
-        assert!(matches!(agent.decrypt(frames.as_slice(), HELLO_LIMIT_BYTES), Err(Broken::TooLong(1024))));
-        assert!(matches!(client.encrypt(&vec![0; REPLY_LIMIT_BYTES + 1]), Err(Broken::TooLong(_))));
+        let frames = client.sender.encrypt(&[b'1'; 5000]).expect("frames");
+        assert!(matches!(
+            agent.receiver.decrypt(frames.as_slice(), HELLO_LIMIT_BYTES),
+            Err(Broken::TooLong(1024))
+        ));
+        assert!(matches!(client.sender.encrypt(&vec![0; REPLY_LIMIT_BYTES + 1]), Err(Broken::TooLong(_))));
     }
 
     #[test]
     fn a_changed_or_repeated_frame_is_refused() {
         let (mut client, mut agent) = pair();
-        let frames = client.encrypt(b"\"text\"").expect("frames");
+        let frames = client.sender.encrypt(b"\"text\"").expect("frames");
         for place in 2..frames.len() {
             let mut changed = frames.clone();
             changed[place] ^= 1;
-            assert!(matches!(agent.decrypt(changed.as_slice(), 100), Err(Broken::Foreign)), "byte {place}");
+            assert!(
+                matches!(agent.receiver.decrypt(changed.as_slice(), 100), Err(Broken::Foreign)),
+                "byte {place}"
+            );
         }
-        assert_eq!(agent.decrypt(frames.as_slice(), 100).expect("the frame"), b"\"text\"");
-        assert!(matches!(agent.decrypt(frames.as_slice(), 100), Err(Broken::Foreign)), "a replay");
+        assert_eq!(agent.receiver.decrypt(frames.as_slice(), 100).expect("the frame"), b"\"text\"");
+        assert!(matches!(agent.receiver.decrypt(frames.as_slice(), 100), Err(Broken::Foreign)), "a replay");
     }
 
     #[test]
@@ -333,9 +352,9 @@ mod tests {
         #[test]
         fn random_frames_are_refused_with_bounded_memory(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             let (_, mut agent) = pair();
-            prop_assert!(agent.decrypt(bytes.as_slice(), HELLO_LIMIT_BYTES).is_err());
-            prop_assert!(agent.frame.capacity() <= 2 * (HELLO_LIMIT_BYTES + 17));
-            prop_assert!(agent.plain.capacity() <= 2 * (HELLO_LIMIT_BYTES + 17));
+            prop_assert!(agent.receiver.decrypt(bytes.as_slice(), HELLO_LIMIT_BYTES).is_err());
+            prop_assert!(agent.receiver.inbox.capacity() <= 2 * (HELLO_LIMIT_BYTES + 17));
+            prop_assert!(agent.receiver.plain.capacity() <= 2 * (HELLO_LIMIT_BYTES + 17));
         }
 
         #[test]
@@ -347,10 +366,10 @@ mod tests {
                 2 => format!("{{\"ask\":\"open\",\"streams\":[{{{text}}}]}}"),
                 _ => format!("{{\"answer\":\"sample\",\"streams\":[{{{text}}}]}}"),
             };
-            let frames = client.encrypt(text.as_bytes()).expect("frames");
-            let _ = agent.receive::<AgentRequest>(frames.as_slice(), REQUEST_LIMIT_BYTES);
-            let frames = agent.encrypt(text.as_bytes()).expect("frames");
-            let _ = client.receive::<Reply>(frames.as_slice(), REPLY_LIMIT_BYTES);
+            let frames = client.sender.encrypt(text.as_bytes()).expect("frames");
+            let _ = agent.receiver.receive::<AgentRequest>(frames.as_slice(), REQUEST_LIMIT_BYTES);
+            let frames = agent.sender.encrypt(text.as_bytes()).expect("frames");
+            let _ = client.receiver.receive::<Reply>(frames.as_slice(), REPLY_LIMIT_BYTES);
         }
     }
 }

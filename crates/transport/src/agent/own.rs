@@ -19,10 +19,11 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Before the address, on the line that tells it.
-pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
+const ADDRESS_PREFIX: &str = "linerate agent listens on ";
 /// A process that has not told its address by then never will.
 const START: Duration = Duration::from_secs(5);
 /// An agent of somebody's own without a session for this long ends.
@@ -110,24 +111,33 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Waits for the line with the address, on a thread because a pipe has no timeout.
+/// The address that an agent tells in its first `most_bytes` of output, once it is there: read on a thread, because a
+/// pipe has no timeout, which then swallows what may come, so that nobody there waits for us.
+pub(super) fn address_in(
+    output: impl Read + Send + 'static,
+    most_bytes: u64,
+) -> io::Result<Receiver<SocketAddr>> {
+    let (sender, address) = channel();
+    let read = move || {
+        let mut output = BufReader::new(output);
+        let mut lines = (&mut output).take(most_bytes).split(b'\n').map_while(Result::ok);
+        let address = lines.find_map(|line| {
+            String::from_utf8_lossy(&line).trim().strip_prefix(ADDRESS_PREFIX)?.trim().parse().ok()
+        });
+        let _ = address.map(|address| sender.send(address));
+        drop((lines, sender));
+        let _ = io::copy(&mut output, &mut io::sink());
+    };
+    std::thread::Builder::new().name("address".into()).spawn(read).map(|_| address)
+}
+
+/// Waits for the line with the address.
 fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String> {
-    let (sender, answer) = std::sync::mpsc::channel();
-    std::thread::Builder::new()
-        .name("own agent".into())
-        .spawn(move || {
-            let lines = BufReader::new(output.take(LARGEST_OUTPUT_BYTES)).lines();
-            let address = lines
-                .map_while(Result::ok)
-                .find_map(|line| line.strip_prefix(ADDRESS_PREFIX)?.trim().parse().ok());
-            let _ = sender.send(address);
-        })
-        .map_err(|error| error.to_string())?;
-    match answer.recv_timeout(START) {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err("it ended without telling its address".into()),
-        Err(_) => Err(format!("it gave no address within {} s", START.as_secs())),
-    }
+    let address = address_in(output, LARGEST_OUTPUT_BYTES).map_err(|error| error.to_string())?;
+    address.recv_timeout(START).map_err(|error| match error {
+        RecvTimeoutError::Disconnected => "it ended without telling its address".into(),
+        RecvTimeoutError::Timeout => format!("it gave no address within {} s", START.as_secs()),
+    })
 }
 
 /// `linerate agent --own`: key from standard input, address to standard output, then serves until standard
@@ -165,13 +175,7 @@ pub fn serve_own_on(
         Failure::Lacks(format!("the agent cannot report its address on standard output: {error}"))
     })?;
     let stop = Arc::new(Stop::new());
-    let ended = stop.clone();
-    std::thread::Builder::new()
-        .name("standard input".into())
-        .spawn(move || {
-            let _ = io::copy(&mut input, &mut io::sink());
-            ended.end();
-        })
+    stop.end_with(input)
         .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
     std::thread::scope(|scope| {
         begin(scope, || end_when_forgotten(&agent, &stop))?;

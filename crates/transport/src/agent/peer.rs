@@ -1,6 +1,6 @@
 //! `--peer`: how a user names an agent.
 
-use super::ssh::SshAgent;
+use super::ssh::{SshAgent, start_agent};
 use super::{DEFAULT_PORT, Key};
 use crate::address::resolve_named;
 use crate::ssh::SshHost;
@@ -37,9 +37,9 @@ pub fn find_peers(peers: &[String], key_file: Option<&Path>, stop: &Stop) -> Res
     };
     let ready = named.into_iter().filter_map(|name| match name {
         Named::Address(address) => shared.clone().map(|key| Ok(Peer { address, key, _launched: None })),
-        Named::Ssh(host) => Some(SshAgent::start(&host, stop).map(|agent| Peer {
-            address: agent.address(),
-            key: agent.key().clone(),
+        Named::Ssh(host) => Some(start_agent(&host, stop).map(|(address, key, agent)| Peer {
+            address,
+            key,
             _launched: Some(agent),
         })),
     });

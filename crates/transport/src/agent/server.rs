@@ -8,26 +8,22 @@ use super::pending::{PendingEntry, PendingThreads};
 use super::protocol::AgentRequest;
 use super::receivers::Receivers;
 use super::secret::{random, to_hex};
-use super::shared::Shared;
-use super::tokens::Tokens;
-use super::watched::Watched;
+use super::session_stream::WatchedStreams;
+use super::shared::{Shared, TICK};
+use super::tokens::OneTimeTokens;
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
-use super::{DEFAULT_PORT, janitor, noise, session, tcp};
+use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
-use linerate_system::readiness::is_waiting;
 use linerate_system::stop::Stop;
-use socket2::Socket;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::Scope;
 use std::time::Duration;
 
-/// Without descriptors nothing can be accepted: a moment later there may be one.
-const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 /// After its end what was open has this long to end as well.
 const ENDING: Duration = Duration::from_secs(3);
 
@@ -64,11 +60,8 @@ impl Agent {
         interface_of: InterfaceOf,
         settings: AgentSettings,
     ) -> Result<Agent, Failure> {
-        let sockets = admission::listen_or_at(listen, DEFAULT_PORT)
+        let listeners = admission::listen_or_at(listen, DEFAULT_PORT)
             .map_err(|error| error.advise("--listen", IN_USE))?;
-        let listeners = sockets.into_iter().map(listener).collect::<io::Result<_>>().map_err(|error| {
-            Failure::Lacks(format!("the agent cannot start: {error}; choose another address with --listen"))
-        })?;
         let instance = random::<8>().map_err(|error| {
             Failure::Lacks(format!("the agent cannot start: the kernel gives no random bytes: {error}"))
         })?;
@@ -79,13 +72,13 @@ impl Agent {
             interface_of,
             instance: to_hex(&instance),
             settings,
-            tokens: Tokens::default(),
+            tokens: OneTimeTokens::default(),
             sessions: Permits::shared(limits.sessions),
             tests: Permits::shared(limits.tests),
             clients: Clients::new(limits.client),
             // What one client takes of them is bounded by `ClientLimits::streams`.
             streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
-            watched: Watched::default(),
+            watched: WatchedStreams::default(),
             pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
             stopping: Stop::new(),
         };
@@ -120,8 +113,8 @@ impl Agent {
         let mut due = clock::now();
         while !stop.is_ended() {
             if clock::now() >= due {
-                janitor::look_after(&self.shared, clock::now());
-                due = clock::now() + janitor::TICK;
+                self.shared.look_after(clock::now());
+                due = clock::now() + TICK;
             }
             let until_due = || due.saturating_duration_since(clock::now());
             // The thread of each connection keeps a reference until it has ended.
@@ -129,7 +122,7 @@ impl Agent {
             let timeout = (!is_idle).then(until_due);
             let Ok(ready) = stop.wait_any_readable(&listeners, timeout) else {
                 // The kernel has no memory for that: a moment later it may have.
-                stop.wait(NO_DESCRIPTOR);
+                stop.wait(admission::NO_DESCRIPTOR);
                 continue;
             };
             for (listener, _) in self.listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
@@ -148,31 +141,22 @@ pub(crate) fn begin<'scope>(
     begun.map(drop).map_err(|error| Failure::lacks(format!("the agent cannot start a thread: {error}")))
 }
 
-/// What was reported may have left before it is accepted: nobody waits for it then.
-fn listener(socket: Socket) -> io::Result<TcpListener> {
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
-
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &Stop) {
-    match listener.accept() {
+    match admission::accept(listener, stop) {
+        None => {}
         // Before a thread is spent on it, and told nothing: closed.
-        Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {
+        Some((_, address)) if !shared.settings.allow.admits(address.ip()) => {
             tracing::info!(%address, "refused: not on the allow list");
         }
-        Ok((stream, address)) if is_garbage(&stream) => {
+        Some((stream, address)) if is_garbage(&stream) => {
             tracing::info!(%address, "refused: neither control nor data connection");
         }
-        Ok((stream, address)) => {
+        Some((stream, address)) => {
             let theirs = shared.clone();
             let serve = move |stream, entry| open(stream, entry, &theirs);
             // No thread to be had: the connection is dropped, the next one may have more luck.
             let _ = shared.pending.accept(stream, address.ip(), serve);
         }
-        Err(error) if is_waiting(&error) => {}
-        // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead
-        // of spinning.
-        Err(_) => drop(stop.wait(NO_DESCRIPTOR)),
     }
 }
 
@@ -217,7 +201,7 @@ fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
 fn control(stream: &TcpStream, mut wire: DeadlineStream<'_>, entry: PendingEntry, shared: &Shared) {
     let admitted = noise::respond(&mut wire, &shared.key).and_then(|mut channel| {
         // The handshake's first message may be a replay; who can encrypt this one holds the key.
-        let hello: AgentRequest = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
+        let hello: AgentRequest = channel.receiver.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
         Ok((channel, hello))
     });
     if let Err(broken) = &admitted {

@@ -9,14 +9,14 @@ use super::rdma::{RdmaRefusal, RdmaServer};
 use super::shared::Shared;
 use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
-use crate::admission::{NoPermit, Permit};
+use crate::admission::{NoPermit, Permit, canonical};
 use crate::perftest::PerftestSpec;
 use linerate_facts::counters;
 use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -56,7 +56,7 @@ struct ServerSession<'a> {
 
 /// Serves a client that has shown the key, from its `Hello` until it is gone or idle for too long.
 pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &AgentRequest, shared: &Shared) {
-    let mut answer = |reply: &Reply| channel.send(DeadlineStream::new(stream, MESSAGE), reply);
+    let mut answer = |reply: &Reply| channel.sender.send(DeadlineStream::new(stream, MESSAGE), reply);
     let session = match welcome(stream, hello, shared) {
         Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
         Err(refusal) => {
@@ -103,14 +103,6 @@ fn welcome<'a>(
     Ok((ServerSession { shared, whose, sysroot, trial: None, rdma: None, _permit: permit }, hello))
 }
 
-/// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V4(v4) => (v4, address.port()).into(),
-        IpAddr::V6(_) => address,
-    }
-}
-
 /// What a client says of itself, fit for a sentence.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| letter.is_ascii_graphic()).take(32).collect()
@@ -145,7 +137,7 @@ impl ServerSession<'_> {
 
     /// Reads one request, does it, answers it.
     fn answer(&mut self, stream: &TcpStream, channel: &mut Channel) -> Result<(), Broken> {
-        let request = channel.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
+        let request = channel.receiver.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
             Ok(AgentRequest::Open(request)) => {
                 tracing::info!(client = %self.whose.client, streams = request.streams.len(), "test requested");
@@ -178,11 +170,11 @@ impl ServerSession<'_> {
             }
             Err(broken) => return Err(broken),
         };
-        match channel.send(DeadlineStream::new(stream, MESSAGE), &reply) {
+        match channel.sender.send(DeadlineStream::new(stream, MESSAGE), &reply) {
             // Nothing of it was sent: a host may have more interfaces than fit.
             Err(Broken::TooLong(limit)) => {
                 let text = format!("the answer is longer than {limit} bytes; ask for fewer interfaces");
-                channel.send(DeadlineStream::new(stream, MESSAGE), &Reply::Error { text })
+                channel.sender.send(DeadlineStream::new(stream, MESSAGE), &Reply::Error { text })
             }
             sent => sent,
         }

@@ -14,7 +14,7 @@ use linerate_system::stop::Stop;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A data stream of a session, from its ticket to its last byte.
@@ -27,7 +27,7 @@ pub(crate) struct SessionStream {
     /// The client's address, as its control connection proved it.
     pub client: IpAddr,
     /// The ticket is not taken after this moment.
-    pub expires: Instant,
+    expires: Instant,
     stop: Stop,
     life: Mutex<Life>,
     changed: Condvar,
@@ -179,9 +179,14 @@ impl SessionStream {
         self.changed.notify_all();
     }
 
+    /// Its token may still be used.
+    pub(crate) fn is_awaited(&self) -> bool {
+        clock::now() < self.expires
+    }
+
     /// Ends a stream whose ticket nobody used in time.
     pub(crate) fn expire(&self) {
-        if clock::now() < self.expires {
+        if self.is_awaited() {
             return;
         }
         let unused = "its token was not used in time";
@@ -305,5 +310,31 @@ impl Drop for SessionStream {
     /// What it moved since somebody last looked stays on its client's account.
     fn drop(&mut self) {
         self.charge(clock::now());
+    }
+}
+
+/// The streams to look after: all that an agent has given a ticket for.
+#[derive(Default)]
+pub(crate) struct WatchedStreams(Mutex<Vec<Weak<SessionStream>>>);
+
+impl WatchedStreams {
+    /// One more; it leaves by itself.
+    pub(crate) fn add(&self, stream: &Arc<SessionStream>) {
+        lock(&self.0).push(Arc::downgrade(stream));
+    }
+
+    /// None is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).iter().all(|stream| stream.strong_count() == 0)
+    }
+
+    /// Each in turn, and held no longer than it is looked at: who holds the last of a stream keeps its place
+    /// from the next one.
+    pub(crate) fn each(&self, look: impl Fn(&SessionStream)) {
+        let mut watched = lock(&self.0);
+        watched.retain(|stream| stream.strong_count() > 0);
+        let streams = watched.clone();
+        drop(watched);
+        streams.iter().filter_map(Weak::upgrade).for_each(|stream| look(&stream));
     }
 }

@@ -6,11 +6,16 @@ use super::key::Key;
 use super::limits::AgentSettings;
 use super::pending::PendingThreads;
 use super::receivers::Receivers;
-use super::tokens::Tokens;
-use super::watched::Watched;
+use super::session_stream::{SessionStream, WatchedStreams};
+use super::tokens::OneTimeTokens;
 use crate::admission::Permits;
 use linerate_system::stop::Stop;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often all streams are looked after: what a client moves beyond its rate before that is noticed is what it can
+/// move in this time.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// The key, the limits and what is in use of them.
 pub(super) struct Shared {
@@ -20,13 +25,29 @@ pub(super) struct Shared {
     /// Differs between any two starts.
     pub instance: String,
     pub settings: AgentSettings,
-    pub tokens: Tokens,
+    pub tokens: OneTimeTokens<Arc<SessionStream>>,
     pub sessions: Arc<Permits>,
     pub tests: Arc<Permits>,
     pub clients: Arc<Clients>,
     pub streams: Arc<Permits>,
-    pub watched: Watched,
+    pub watched: WatchedStreams,
     pub pending: Arc<PendingThreads>,
     /// The agent ends: every thread shall.
     pub stopping: Stop,
+}
+
+impl Shared {
+    /// Looks after every stream, whether or not its client says anything: tokens that nobody used, time that is up, rates
+    /// that are not kept.
+    pub(super) fn look_after(&self, now: Instant) {
+        // All are charged before one is judged: its client's other streams count.
+        self.watched.each(|stream| stream.charge(now));
+        self.watched.each(|stream| {
+            stream.expire();
+            stream.hold_to_time(now);
+            stream.hold_to_share(now);
+        });
+        self.tokens.withdraw(|stream| !stream.is_awaited());
+        self.clients.forget(now);
+    }
 }

@@ -5,17 +5,17 @@
 //! standard input does: also when we are killed.
 
 use super::key::Key;
-use super::own::ADDRESS_PREFIX;
+use super::own::address_in;
 use crate::address::resolve_host;
 use crate::ssh::{SshEnd, SshHost, SshProgram, SshProgramError};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use std::fmt::Display;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{ChildStdin, ChildStdout};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::ChildStdin;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// What runs there. Quoted: to some shells brackets are a pattern.
@@ -30,42 +30,29 @@ const LARGEST_OUTPUT_BYTES: u64 = 64 << 10;
 pub(crate) struct SshAgent {
     _program: SshProgram,
     _stdin: ChildStdin,
-    address: SocketAddr,
-    key: Key,
 }
 
-impl SshAgent {
-    /// Logs in, starts an agent, learns its port.
-    pub(crate) fn start(host: &SshHost, stop: &Stop) -> Result<SshAgent, Failure> {
-        let key = Key::random()?;
-        let (mut program, mut stdin, stdout) =
-            SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
-        let told = address_of(stdout).map_err(|error| lacks(host, error))?;
-        // If it has ended already, its complaint says why.
-        let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
-        let listens = await_address(host, &mut program, &told, stop)?;
-        let address = resolve_host(&host.host, listens.port()).map_err(|why| {
-            let host_name = &host.host;
-            lacks(
-                host,
-                format!(
-                    "ssh reaches it, but {host_name} has no address for data: {why}; an alias of ssh's configuration \
-                     is none"
-                ),
-            )
-        })?;
-        Ok(SshAgent { _program: program, _stdin: stdin, address, key })
-    }
-
-    /// Where it listens, as this host reaches it.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its key, made for this one run.
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
-    }
+/// Logs in, starts an agent with a key for this one run, learns where it listens as this host reaches it.
+pub(crate) fn start_agent(host: &SshHost, stop: &Stop) -> Result<(SocketAddr, Key, SshAgent), Failure> {
+    let key = Key::random()?;
+    let (mut program, mut stdin, stdout) =
+        SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
+    let told = address_in(stdout, LARGEST_OUTPUT_BYTES)
+        .map_err(|error| lacks(host, SshProgramError::NoThread(error)))?;
+    // If it has ended already, its complaint says why.
+    let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
+    let listens = await_address(host, &mut program, &told, stop)?;
+    let address = resolve_host(&host.host, listens.port()).map_err(|why| {
+        let host_name = &host.host;
+        lacks(
+            host,
+            format!(
+                "ssh reaches it, but {host_name} has no address for data: {why}; an alias of ssh's configuration \
+                 is none"
+            ),
+        )
+    })?;
+    Ok((address, key, SshAgent { _program: program, _stdin: stdin }))
 }
 
 /// What failed on the way there, with what else the user can do.
@@ -74,28 +61,6 @@ fn lacks(host: &SshHost, why: impl Display) -> Failure {
         "--peer {host}: {why}; or start `linerate agent` there yourself and give --peer {}",
         host.host
     ))
-}
-
-/// The address, once it is there.
-fn address_of(stdout: ChildStdout) -> Result<Receiver<SocketAddr>, SshProgramError> {
-    let (tell, told) = channel();
-    let thread = std::thread::Builder::new().name("ssh".into());
-    thread.spawn(move || read_address(stdout, &tell)).map_err(SshProgramError::NoThread)?;
-    Ok(told)
-}
-
-/// Tells the address once it is there; then swallows what may come, so that nobody there waits for us.
-fn read_address(output: impl Read, tell: &Sender<SocketAddr>) {
-    let mut output = BufReader::new(output);
-    let lines = (&mut output).take(LARGEST_OUTPUT_BYTES).split(b'\n').map_while(Result::ok);
-    let mut told = lines.filter_map(|line| {
-        String::from_utf8_lossy(&line).trim().strip_prefix(ADDRESS_PREFIX)?.trim().parse().ok()
-    });
-    if let Some(address) = told.next() {
-        let _ = tell.send(address);
-    }
-    drop(told);
-    let _ = std::io::copy(&mut output, &mut std::io::sink());
 }
 
 fn await_address(

@@ -245,7 +245,7 @@ impl<'a> AgentTest<'a> {
     /// Takes back unused tokens, stops all threads, and cuts the streams of those that do not stop.
     pub(crate) fn end(&self) {
         let began = clock::now();
-        self.shared.tokens.withdraw(|stream| self.all().any(|ours| std::ptr::eq(&**ours, stream)));
+        self.shared.tokens.withdraw(|stream| self.all().any(|ours| Arc::ptr_eq(ours, stream)));
         self.all().for_each(|stream| stream.stop());
         let all_ended = |deadline| self.all().all(|stream| stream.await_end(deadline));
         if !all_ended(began + GENTLE_END) {

@@ -7,4 +7,4 @@ mod program;
 
 pub use bring::BringError;
 pub use host::{SshHost, SshHostError};
-pub use program::{SshEnd, SshProgram, SshProgramError};
+pub use program::{SshEnd, SshProgram, SshProgramError, keep_last_lines};

@@ -17,6 +17,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(20);
 /// Of what it complains about, the end is kept.
 const KEPT_LINES: usize = 3;
+const LONGEST_LINE_BYTES: u64 = 1024;
 /// After ssh has ended, its last words have this long to come.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -144,7 +145,9 @@ impl Complaints {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
         let kept = lines.clone();
         let thread = std::thread::Builder::new().name("ssh".into());
-        let reader = thread.spawn(move || keep_last(output, &kept)).map_err(SshProgramError::NoThread)?;
+        let reader = thread
+            .spawn(move || keep_last_lines(output, LONGEST_LINE_BYTES, &kept))
+            .map_err(SshProgramError::NoThread)?;
         Ok(Complaints { lines, reader })
     }
 
@@ -159,10 +162,11 @@ impl Complaints {
     }
 }
 
-fn keep_last(output: impl Read, kept: &Mutex<VecDeque<String>>) {
+/// Keeps the last lines of an output until its end; longer ones in pieces of these bytes.
+pub fn keep_last_lines(output: impl Read, longest_bytes: u64, kept: &Mutex<VecDeque<String>>) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
-    while let Ok(1..) = (&mut output).take(1024).read_until(b'\n', &mut line) {
+    while let Ok(1..) = (&mut output).take(longest_bytes).read_until(b'\n', &mut line) {
         let text = String::from_utf8_lossy(&line).trim().to_string();
         let mut kept = lock(kept);
         kept.extend((!text.is_empty()).then_some(text));

@@ -1,12 +1,11 @@
 //! The other end of the control channel: a screen's, a joystick's, a script's.
 
-use super::frames::{Frames, MAGIC};
-use super::tcp::{Greeting, PROTOCOL};
+use super::tcp::{Greeting, MAGIC, PROTOCOL};
 use super::{ControlMessage, ControlRequest, DEFAULT_PORT};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
 use linerate_transport::admission::prepare_control;
-use linerate_transport::agent::{Broken, DeadlineStream, Key, initiate_as, no_connection};
+use linerate_transport::agent::{Broken, Channel, DeadlineStream, Key, initiate_as, no_connection};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +24,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub struct Client {
     server: SocketAddr,
     stream: TcpStream,
-    frames: Frames,
+    channel: Channel,
     /// Answers that are still to come, in their order.
     awaited: VecDeque<Answer>,
     /// What came while an answer was waited for.
@@ -88,15 +87,14 @@ impl Client {
         prepare_control(&stream).map_err(|error| refused(&error.into()))?;
         let mut wire = DeadlineStream::until(&stream, deadline);
         let channel = initiate_as(&MAGIC, &mut wire, key).map_err(|broken| refused(&broken))?;
-        let frames = Frames::new(channel, ANSWER_BYTES);
         let mut client = Client {
             server,
             stream: stream.try_clone().map_err(|error| refused(&error.into()))?,
-            frames,
+            channel,
             awaited: VecDeque::new(),
             kept: VecDeque::new(),
         };
-        let sealed = client.frames.seal(&Greeting::ours().text());
+        let sealed = client.channel.sender.encrypt(&Greeting::ours().text());
         sealed.and_then(|sealed| Ok(wire.write_all(&sealed)?)).map_err(|broken| refused(&broken))?;
         let text = client.text_until(deadline).and_then(|text| text.ok_or(Broken::Late));
         let text = text.map_err(|broken| refused(&broken))?;
@@ -123,7 +121,7 @@ impl Client {
     pub fn send(&mut self, request: &ControlRequest) -> Result<(), Failure> {
         let text = serde_json::to_vec(request)
             .map_err(|error| Failure::Usage(format!("the request cannot be written as JSON: {error}")))?;
-        let sealed = self.frames.seal(&text).map_err(|broken| self.lost(&broken))?;
+        let sealed = self.channel.sender.encrypt(&text).map_err(|broken| self.lost(&broken))?;
         if let Err(error) = DeadlineStream::new(&self.stream, SEND).write_all(&sealed) {
             return Err(self.last_words(&error.into()));
         }
@@ -182,26 +180,19 @@ impl Client {
     fn text_until(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, Broken> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
-            if let Some(text) = self.frames.pop()? {
+            if let Some(text) = self.channel.receiver.pop(ANSWER_BYTES)? {
                 return Ok(Some(text));
             }
-            let left = deadline.saturating_duration_since(clock::now());
-            let read = match left.is_zero() {
-                // The kernel takes a time-out of zero for none.
+            let read = match deadline <= clock::now() {
                 true => self.read_now(&mut chunk),
-                false => {
-                    self.stream.set_read_timeout(Some(left.max(Duration::from_micros(1))))?;
-                    self.stream.read(&mut chunk)
-                }
+                false => DeadlineStream::until(&self.stream, deadline).read(&mut chunk),
             };
             match read {
                 Ok(0) => return Err(Broken::Closed),
-                Ok(length) => self.frames.push(&chunk[..length]),
+                Ok(length) => self.channel.receiver.push(&chunk[..length]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if deadline <= clock::now() {
-                        return Ok(None);
-                    }
+                    return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -1,13 +1,12 @@
 //! The readers of what comes over the channel, without a socket: for the targets in `fuzz/` and for the
 //! replay of what they found. No part of the library's interface.
 
-use super::frames::{Frames, MAGIC, respond};
 use super::limits::REQUEST_BYTES;
+use super::tcp::MAGIC;
 use super::{ControlMessage, ControlRequest};
-use linerate_transport::agent::{Channel, Key, initiate_as};
+use linerate_transport::agent::fuzzing::pair;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, Read, Write};
 
 /// The text of a message, in either direction: what is understood can be said again.
 pub fn message(text: &[u8]) {
@@ -24,20 +23,20 @@ pub fn message(text: &[u8]) {
 /// What somebody who holds the key sends, cut into pieces of these lengths: whole messages within the limit
 /// come out, in order.
 pub fn frames(texts: &[&[u8]], pieces: &[usize]) {
-    let (mut sender, mut receiver) = pair();
+    let (mut client, mut server) = pair(&MAGIC);
     let mut wire = Vec::new();
     for text in texts {
-        wire.extend(sender.seal(text).expect("a message within the limit of all"));
+        wire.extend(client.sender.encrypt(text).expect("a message within the limit of all"));
     }
     let mut pieces = pieces.iter().copied().map(|piece| piece.max(1)).chain(std::iter::repeat(usize::MAX));
     let mut rest = wire.as_slice();
     let mut texts = texts.iter();
     while !rest.is_empty() {
         let (piece, later) = rest.split_at(pieces.next().unwrap_or(usize::MAX).min(rest.len()));
-        receiver.push(piece);
+        server.receiver.push(piece);
         rest = later;
         loop {
-            match receiver.pop() {
+            match server.receiver.pop(REQUEST_BYTES) {
                 Ok(Some(text)) => assert_eq!(Some(text.as_slice()), texts.next().copied()),
                 Ok(None) => break,
                 // One above the limit ends the connection.
@@ -50,48 +49,9 @@ pub fn frames(texts: &[&[u8]], pieces: &[usize]) {
 
 /// What somebody without the channel's keys sends in its place: never a message.
 pub fn garbage(bytes: &[u8]) {
-    let (_, mut receiver) = pair();
-    receiver.push(bytes);
-    assert!(!matches!(receiver.pop(), Ok(Some(_))), "a message without the key");
-}
-
-fn pair() -> (Frames, Frames) {
-    let key = Key::from_hex(&"5a".repeat(32)).expect("64 hex digits");
-    let mut both = Loop { key: key.clone(), to_server: Vec::new(), to_client: Vec::new(), server: None };
-    let client = initiate_as(&MAGIC, &mut both, &key).expect("both have the key");
-    let server = both.server.expect("both have the key");
-    (Frames::new(client, REQUEST_BYTES), Frames::new(server, REQUEST_BYTES))
-}
-
-/// A server behind a client's first read.
-struct Loop {
-    key: Key,
-    to_server: Vec<u8>,
-    to_client: Vec<u8>,
-    server: Option<Channel>,
-}
-
-impl Read for Loop {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.server.is_none() {
-            let (channel, reply) =
-                respond(&self.to_server[MAGIC.len()..], &self.key).expect("both have the key");
-            (self.server, self.to_client) = (Some(channel), reply);
-        }
-        let length = self.to_client.as_slice().read(buffer)?;
-        self.to_client.drain(..length);
-        Ok(length)
-    }
-}
-
-impl Write for Loop {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.to_server.write(buffer)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let (_, mut server) = pair(&MAGIC);
+    server.receiver.push(bytes);
+    assert!(!matches!(server.receiver.pop(REQUEST_BYTES), Ok(Some(_))), "a message without the key");
 }
 
 #[cfg(test)]

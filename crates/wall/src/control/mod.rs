@@ -7,7 +7,6 @@
 mod barrier;
 mod client;
 pub(super) mod connection;
-mod frames;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod hub;

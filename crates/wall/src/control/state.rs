@@ -8,14 +8,13 @@ use super::{Conductor, ControlMessage};
 use crate::geometry::TileId;
 use linerate_system::clock;
 use linerate_system::lock;
-use linerate_transport::admission::{PENDING_CONNECTIONS, Pending, Permits, TIME_TO_PROVE};
+use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, SharedPending, TIME_TO_PROVE};
 use linerate_transport::agent::Key;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::sync::{Notify, oneshot};
 
 /// A status younger than this is not asked for again, however many watch.
 const FRESH: Duration = Duration::from_millis(40);
@@ -24,8 +23,8 @@ const FRESH: Duration = Duration::from_millis(40);
 pub(crate) struct ControlState {
     pub conductor: Arc<dyn Conductor>,
     pub key: Key,
-    /// Connections that have not shown the key yet, each a task.
-    pub pending: Mutex<Pending<AbortHandle>>,
+    /// Connections that have not shown the key yet, each a task, which ends where the sender is dropped.
+    pub pending: SharedPending<oneshot::Sender<()>>,
     /// Of those that have shown it, the page's as well.
     pub admitted: Arc<Permits>,
     /// The conductor says that the timeline changed.
@@ -85,7 +84,7 @@ impl ControlState {
         let tiles = conductor.status().tiles.len();
         ControlState {
             key,
-            pending: Mutex::new(Pending::new(PENDING_CONNECTIONS, TIME_TO_PROVE)),
+            pending: SharedPending::new(PENDING_CONNECTIONS, TIME_TO_PROVE),
             admitted: Permits::shared(most_connections(tiles)),
             changed: Notify::new(),
             waited: Notify::new(),

@@ -4,13 +4,11 @@
 //! version is told this one's.
 
 use super::connection::{ControlConnection, Disconnected, Wire, serve};
-use super::frames::{Frames, MAGIC, respond};
 use super::limits::REQUEST_BYTES;
 use super::outbox::Item;
 use super::state::{ControlState, refusal};
-use linerate_system::lock;
-use linerate_transport::admission::{TIME_TO_PROVE, prepare_control};
-use linerate_transport::agent::OPENING_BYTES;
+use linerate_transport::admission::{PendingEntry, TIME_TO_PROVE, prepare_control};
+use linerate_transport::agent::{Channel, ChannelReceiver, Magic, OPENING_BYTES, respond_to};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
+/// First bytes of a control connection of a wall; the digit is the version of the framing. Mixed into the
+/// keys, so that an agent's channel under the same key cannot be taken for a wall's.
+pub(crate) const MAGIC: Magic = *b"LRw1";
 /// Messages of this protocol; grows with each that an older side would not understand.
 pub(crate) const PROTOCOL: u32 = 1;
 /// The first message of a client, which nobody vouches for yet: the handshake's first message may be a
@@ -47,30 +49,16 @@ impl Greeting {
     }
 }
 
-/// A pending connection's entry in the list; it is taken out when this is dropped.
-struct PendingTask {
-    state: Arc<ControlState>,
-    number: u64,
-}
-
-impl PendingTask {
-    /// Leaves the list because the key was right. False: it was crowded out before, and must not go on.
-    fn admit(self) -> bool {
-        lock(&self.state.pending).remove(self.number).is_some()
-    }
-}
-
-impl Drop for PendingTask {
-    fn drop(&mut self) {
-        lock(&self.state.pending).remove(self.number);
-    }
-}
-
 /// Accepts connections, for ever.
 pub(crate) async fn listen(listener: TcpListener, state: Arc<ControlState>) {
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => accept(stream, address.ip(), &state),
+            Ok((stream, address)) => {
+                let (sender, ended) = oneshot::channel();
+                let (entry, crowded_out) = state.pending.add(address.ip(), sender);
+                drop(crowded_out);
+                tokio::spawn(open(stream, address.ip(), state.clone(), (entry, ended)));
+            }
             // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead of
             // spinning.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -78,25 +66,22 @@ pub(crate) async fn listen(listener: TcpListener, state: Arc<ControlState>) {
     }
 }
 
-/// Makes room for a connection and gives it a task, which cannot run before this returns: there is one thread.
-fn accept(stream: TcpStream, address: IpAddr, state: &Arc<ControlState>) {
-    let mut pending = lock(&state.pending);
-    if let Some(crowded_out) = pending.make_room() {
-        crowded_out.abort();
-    }
-    let entry = PendingTask { state: state.clone(), number: pending.next_entry().0 };
-    let task = tokio::spawn(open(stream, address, entry));
-    pending.add(address, task.abort_handle());
-}
-
-async fn open(mut stream: TcpStream, address: IpAddr, entry: PendingTask) {
-    let state = entry.state.clone();
-    let admitted = tokio::time::timeout(TIME_TO_PROVE, admit(&mut stream, &state)).await;
-    let (Ok(Ok(frames)), true) = (admitted, entry.admit()) else {
+/// Proves that it may stay, unless another takes its place before.
+async fn open(
+    mut stream: TcpStream,
+    address: IpAddr,
+    state: Arc<ControlState>,
+    (entry, crowded_out): (PendingEntry<oneshot::Sender<()>>, oneshot::Receiver<()>),
+) {
+    let admitted = tokio::select! {
+        admitted = tokio::time::timeout(TIME_TO_PROVE, admit(&mut stream, &state)) => admitted,
+        _ = crowded_out => return,
+    };
+    let (Ok(Ok(channel)), Some(_)) = (admitted, entry.take()) else {
         tracing::info!(%address, "control connection refused: late, crowded out, or with another key");
         return;
     };
-    let mut wire = TcpWire { stream, frames };
+    let mut wire = TcpWire { stream, channel };
     let Ok(permit) = state.admitted.take(address) else {
         tracing::info!(%address, "control connection refused: too many of this origin or in all");
         let text = refusal("too many connections: close some that are not needed");
@@ -109,7 +94,7 @@ async fn open(mut stream: TcpStream, address: IpAddr, entry: PendingTask) {
 }
 
 /// Magic, handshake, greeting.
-async fn admit(stream: &mut TcpStream, state: &ControlState) -> io::Result<Frames> {
+async fn admit(stream: &mut TcpStream, state: &ControlState) -> io::Result<Channel> {
     let foreign = || io::Error::from(io::ErrorKind::InvalidData);
     let mut magic = [0; MAGIC.len()];
     stream.read_exact(&mut magic).await?;
@@ -121,46 +106,50 @@ async fn admit(stream: &mut TcpStream, state: &ControlState) -> io::Result<Frame
     }
     let mut opening = [0; OPENING_BYTES];
     stream.read_exact(&mut opening).await?;
-    let (channel, reply) = respond(&opening, &state.key).map_err(|_| foreign())?;
-    stream.write_all(&reply).await?;
+    let responded = respond_to(&MAGIC, &opening[..], &state.key);
+    let (mut channel, answer) = responded.map_err(|_| foreign())?;
+    stream.write_all(&answer).await?;
     prepare_control(&*stream)?;
-    let mut frames = Frames::new(channel, GREETING_BYTES);
-    let greeting = receive(stream, &mut frames).await?;
+    let greeting = receive(stream, &mut channel.receiver, GREETING_BYTES).await?;
     // Of another protocol: it is told ours, and judges for itself.
     let theirs: Greeting = serde_json::from_slice(&greeting).map_err(|_| foreign())?;
-    let ours = frames.seal(&Greeting::ours().text()).map_err(|_| foreign())?;
+    let ours = channel.sender.encrypt(&Greeting::ours().text()).map_err(|_| foreign())?;
     stream.write_all(&ours).await?;
-    if theirs.protocol == PROTOCOL { Ok(frames.with_limit(REQUEST_BYTES)) } else { Err(foreign()) }
+    if theirs.protocol == PROTOCOL { Ok(channel) } else { Err(foreign()) }
 }
 
-/// A message; what came of the next one stays in `frames` where this is dropped.
-async fn receive(stream: &mut TcpStream, frames: &mut Frames) -> io::Result<Vec<u8>> {
+/// A message; what came of the next one stays in `receiver` where this is dropped.
+async fn receive(
+    stream: &mut TcpStream,
+    receiver: &mut ChannelReceiver,
+    limit: usize,
+) -> io::Result<Vec<u8>> {
     let mut chunk = [0; CHUNK_BYTES];
     loop {
-        if let Some(text) = frames.pop().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))? {
+        if let Some(text) = receiver.pop(limit).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))? {
             return Ok(text);
         }
         match stream.read(&mut chunk).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            length => frames.push(&chunk[..length]),
+            length => receiver.push(&chunk[..length]),
         }
     }
 }
 
 struct TcpWire {
     stream: TcpStream,
-    frames: Frames,
+    channel: Channel,
 }
 
 impl Wire for TcpWire {
     async fn receive(&mut self) -> Result<Vec<u8>, Disconnected> {
-        receive(&mut self.stream, &mut self.frames).await.map_err(|_| Disconnected)
+        receive(&mut self.stream, &mut self.channel.receiver, REQUEST_BYTES).await.map_err(|_| Disconnected)
     }
 
     async fn send(&mut self, item: Item) -> Result<(), Disconnected> {
         // Previews are for the page.
         let Item::Text(text) = item else { return Ok(()) };
-        let sealed = self.frames.seal(text.as_bytes()).map_err(|_| Disconnected)?;
+        let sealed = self.channel.sender.encrypt(text.as_bytes()).map_err(|_| Disconnected)?;
         self.stream.write_all(&sealed).await.map_err(|_| Disconnected)
     }
 

@@ -3,13 +3,12 @@
 //! HMAC-SHA256 (RFC 2104, FIPS 180-4) because a page must compute it too: browsers offer their own only over
 //! HTTPS and to this host, so the page brings a small one.
 
+use hmac::{Hmac, KeyInit, Mac};
 use linerate_transport::agent::{Key, SECRET_BYTES, same, to_hex};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 
 /// What the key is used for here: no other use of it gives the same bytes.
 const PURPOSE: &[u8] = b"linerate wall page 1";
-/// The block of SHA-256.
-const BLOCK_BYTES: usize = 64;
 
 /// What the page must know. Who has it may control the wall, but does not have the key.
 pub(crate) struct Secret([u8; SECRET_BYTES]);
@@ -32,16 +31,9 @@ impl Secret {
     }
 }
 
-/// HMAC-SHA256. None of our keys is longer than a block; a longer one would have to be hashed first.
 fn hmac(key: &[u8], message: &[u8]) -> [u8; SECRET_BYTES] {
-    debug_assert!(key.len() <= BLOCK_BYTES);
-    let padded = |pad: u8| {
-        let mut block = [pad; BLOCK_BYTES];
-        block.iter_mut().zip(key).for_each(|(padded, byte)| *padded ^= byte);
-        block
-    };
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
+    let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    mac.chain_update(message).finalize().into_bytes().into()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use axum::http::header::{
 };
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use linerate_transport::agent::{Key, same};
+use linerate_transport::agent::{BearerToken, Key, same, to_hex};
 use linerate_web::sentence;
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,7 @@ const MAX_AGE_SECONDS: u32 = 30 * 24 * 3600;
 
 /// Who shows it may look: 64 hex digits.
 pub struct PageToken {
-    digits: String,
+    token: BearerToken,
     cookie: String,
 }
 
@@ -35,18 +35,16 @@ pub(crate) enum Then {
 impl PageToken {
     /// The digits of a key file.
     pub fn of(key: &Key) -> PageToken {
-        let digits = key.to_hex();
-        let hash = Sha256::digest(format!("{PURPOSE}{digits}"));
-        PageToken { cookie: hash.iter().map(|byte| format!("{byte:02x}")).collect(), digits }
+        let token = BearerToken::of(key);
+        let cookie = to_hex(&Sha256::digest(format!("{PURPOSE}{}", token.secret())));
+        PageToken { token, cookie }
     }
 
     /// Bearer token or cookie of this request are right.
     pub(crate) fn is_shown(&self, headers: &HeaderMap, port: u16) -> bool {
         let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|text| text.split_once(' '));
-        if let Some((scheme, token)) = bearer {
-            return scheme.eq_ignore_ascii_case("bearer")
-                && same(token.trim().as_bytes(), self.digits.as_bytes());
+        if bearer.is_some_and(|text| text.contains(' ')) {
+            return self.token.is_shown_by(bearer);
         }
         let name = cookie_name(port);
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -56,7 +54,7 @@ impl PageToken {
 
     /// The cookie for who shows the token.
     pub(crate) fn log_in(&self, shown: &str, port: u16, then: Then) -> Response {
-        if !same(shown.to_ascii_lowercase().as_bytes(), self.digits.as_bytes()) {
+        if !self.token.is(&shown.to_ascii_lowercase()) {
             return wanted();
         }
         let (status, text) = match then {

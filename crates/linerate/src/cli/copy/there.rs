@@ -85,9 +85,9 @@ fn half(request: HalfRequest, reports: &Reports, stop: &Stop) -> Result<HalfEnd,
         }
         HalfRole::Receive { spec, fingerprint, every: often } => {
             let in_use = "start the copy again";
-            let sockets = listen(&[every]).map_err(|error| error.advise("the copy", in_use))?;
-            let [listener] = &sockets[..] else { return Err(Failure::usage("no port")) };
-            let port = listener.local_addr().ok().and_then(|own| own.as_socket()).map_or(0, |own| own.port());
+            let listeners = listen(&[every]).map_err(|error| error.advise("the copy", in_use))?;
+            let [listener] = &listeners[..] else { return Err(Failure::usage("no port")) };
+            let port = listener.local_addr().map_or(0, |own| own.port());
             let asks = reports.clone();
             let awaited = Arc::new(AwaitedConnections::new(move |token| {
                 asks.send(&Message::Connect(token.clone()));

@@ -190,7 +190,9 @@ fn server(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Option<S
     let key = match &args.key_file {
         Some(path) if path == Path::new("-") => {
             let key = key_of_standard_input()?;
-            end_with_standard_input(stop)?;
+            // Whoever started these screens has gone when standard input has.
+            stop.end_with(io::stdin())
+                .map_err(|error| Failure::Lacks(format!("no thread for standard input: {error}")))?;
             Some(key)
         }
         Some(path) => Some(key_in_time(path, stop, output)?),
@@ -220,17 +222,6 @@ fn key_in_time(path: &Path, stop: &Stop, output: &Output) -> Result<Key, Failure
         }
     }
     Key::read_file(path)
-}
-
-/// Whoever started these screens has gone when standard input has.
-fn end_with_standard_input(stop: &Arc<Stop>) -> Result<(), Failure> {
-    let stop = Arc::clone(stop);
-    let until_its_end = move || {
-        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        stop.end();
-    };
-    let started = std::thread::Builder::new().name("starter".into()).spawn(until_its_end);
-    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread for standard input: {error}")))
 }
 
 fn read_description(path: &Path) -> Result<Description, Failure> {

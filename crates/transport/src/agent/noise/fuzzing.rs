@@ -8,9 +8,10 @@ use crate::agent::stream_request;
 use crate::flow::stream::{StreamRole, StreamSpec};
 use linerate_facts::counters::NetworkCounters;
 use serde::Serialize;
+use std::os::unix::net::UnixStream;
 
-/// Somebody who speaks once and does not listen.
-struct Script<'a>(&'a [u8]);
+/// Somebody who speaks once, and counts what is said to him.
+pub(super) struct Script<'a>(pub(super) &'a [u8], pub(super) usize);
 
 impl Read for Script<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -20,6 +21,7 @@ impl Read for Script<'_> {
 
 impl Write for Script<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.1 += buffer.len();
         Ok(buffer.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -27,89 +29,44 @@ impl Write for Script<'_> {
     }
 }
 
-/// An agent behind a client's first read.
-#[derive(Default)]
-struct Loop {
-    to_agent: Vec<u8>,
-    to_client: Vec<u8>,
-    agent: Option<Channel>,
-}
-
-impl Read for Loop {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.agent.is_none() {
-            let from = Script(&self.to_agent[CONTROL_MAGIC.len()..]);
-            let answer = std::mem::take(&mut self.to_client);
-            let mut both = Ends { from, answer };
-            self.agent = respond(&mut both, &key()).ok();
-            self.to_client = both.answer;
-        }
-        let length = self.to_client.as_slice().read(buffer)?;
-        self.to_client.drain(..length);
-        Ok(length)
-    }
-}
-
-impl Write for Loop {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.to_agent.write(buffer)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct Ends<'a> {
-    from: Script<'a>,
-    answer: Vec<u8>,
-}
-
-impl Read for Ends<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.from.read(buffer)
-    }
-}
-
-impl Write for Ends<'_> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.answer.write(buffer)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn key() -> Key {
+pub(super) fn key() -> Key {
     Key::from_hex(&"5a".repeat(32)).expect("64 hex digits")
+}
+
+/// Both ends of one channel: the client's, and the server's.
+pub fn pair(magic: &Magic) -> (Channel, Channel) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| initiate_as(magic, &ours, &key()).expect("the client's channel"));
+        let mut shown = [0; 4];
+        (&theirs).read_exact(&mut shown).expect("the magic");
+        assert_eq!(shown, *magic);
+        let server = respond_as(magic, &theirs, &key()).expect("the server's channel");
+        (client.join().expect("the client"), server)
+    })
 }
 
 /// What a client without the key sends to an agent, after the magic. It is never admitted.
 pub fn stranger(bytes: &[u8]) {
-    assert!(respond(Script(bytes), &key()).is_err(), "admitted without the key");
+    assert!(respond(Script(bytes, 0), &key()).is_err(), "admitted without the key");
 }
 
 /// What a server without the key answers to a client.
 pub fn impostor(bytes: &[u8]) {
-    assert!(initiate(Script(bytes), &key()).is_err(), "trusted without the key");
+    assert!(initiate(Script(bytes, 0), &key()).is_err(), "trusted without the key");
 }
 
 /// Frames with these plaintexts from somebody who holds the key, as the agent and as the client read them:
 /// never more than the limit is kept.
 pub fn insider(frames: &[&[u8]]) {
     for limit in [HELLO_LIMIT_BYTES, REQUEST_LIMIT_BYTES] {
-        let mut wire = Loop::default();
-        let mut client = initiate(&mut wire, &key()).expect("both have the key");
-        let mut agent = wire.agent.expect("both have the key");
+        let (mut client, mut agent) = pair(&CONTROL_MAGIC);
         let mut sealed = Vec::new();
         for plain in frames.iter().map(|plain| &plain[..plain.len().min(FRAME_LIMIT_BYTES - TAG_BYTES)]) {
-            client.frame.resize(plain.len() + TAG_BYTES, 0);
-            let length =
-                client.noise.write_message(plain, &mut client.frame).expect("a frame within the limit");
-            sealed.extend((length as u16).to_be_bytes());
-            sealed.extend(&client.frame[..length]);
+            client.sender.add_frame(plain, &mut sealed).expect("a frame within the limit");
         }
         let mut rest = sealed.as_slice();
-        while let Ok(text) = agent.decrypt(&mut rest, limit) {
+        while let Ok(text) = agent.receiver.decrypt(&mut rest, limit) {
             assert!(text.len() <= limit);
             message(&text);
         }

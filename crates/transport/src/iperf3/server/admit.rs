@@ -1,6 +1,7 @@
 //! Admitting the streams of a client: TCP connections with its cookie, UDP from its address.
 
 use super::{Arrived, Iperf3Limits, Phase, SharedPhase, buffers};
+use crate::admission::canonical;
 use crate::iperf3::TestDirection;
 use crate::iperf3::control::Control;
 use crate::iperf3::data_stream::{DataSocket, DataStream};
@@ -61,8 +62,8 @@ impl<'a> Gate<'a> {
             Protocol::Udp => {
                 let failed =
                     |error| NotAdmitted::because(number::STREAM_LISTEN, "no UDP socket for streams", &error);
-                let local = plain(control.local().map_err(failed)?);
-                let client = plain(control.peer().map_err(failed)?).ip();
+                let local = canonical(control.local().map_err(failed)?);
+                let client = canonical(control.peer().map_err(failed)?).ip();
                 Ok(Gate::Udp { next: bind(local).map_err(failed)?, local, client })
             }
         }
@@ -193,14 +194,6 @@ fn tcp_buffers(stream: &TcpStream, parameters: &Parameters, limits: &Iperf3Limit
     }
     if let Some(bytes) = wanted(false).filter(|_| !sender || both) {
         let _ = socket::set_receive_buffer(stream, bytes);
-    }
-}
-
-/// An IPv4 address in IPv6 clothes, which a listener on every address gets, as it is.
-pub(super) fn plain(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V4(v4) => SocketAddr::from((v4, address.port())),
-        IpAddr::V6(_) => address,
     }
 }
 

@@ -128,13 +128,8 @@ pub struct Iperf3Server {
 impl Iperf3Server {
     /// Listens on the addresses; none: on every address, port 5201.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Iperf3Server, Failure> {
-        let sockets = admission::listen_or_at(addresses, super::DEFAULT_PORT);
-        let sockets = sockets.map_err(|error| error.advise("--listen", IN_USE))?;
-        let listeners = sockets.into_iter().map(|socket| {
-            socket.set_nonblocking(true)?;
-            Ok(socket.into())
-        });
-        let listeners = listeners.collect::<io::Result<_>>().map_err(cannot_start)?;
+        let listeners = admission::listen_or_at(addresses, super::DEFAULT_PORT);
+        let listeners = listeners.map_err(|error| error.advise("--listen", IN_USE))?;
         Ok(Iperf3Server { listeners, admits: Arc::new(|_| true) })
     }
 

@@ -1,7 +1,8 @@
 //! One client's test, from its parameters to its results.
 
-use super::admit::{Gate, NotAdmitted, admit, plain};
+use super::admit::{Gate, NotAdmitted, admit};
 use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, asked, buffers};
+use crate::admission::canonical;
 use crate::flow::allowance::{Allowance, CATCH_UP};
 use crate::iperf3::TestDirection;
 use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
@@ -98,7 +99,7 @@ impl ServerTest<'_> {
         hear: &mut dyn FnMut(&ServerEvent),
     ) {
         let CookieShown { stream, client, cookie } = shown;
-        let client = plain(client);
+        let client = canonical(client);
         let Ok(control) = Control::new(stream) else { return };
         let mut session = ServerTest { control, client, limits, stop, hear };
         if let Err(ended) = session.run(cookie, phase, streams) {
@@ -134,7 +135,7 @@ impl ServerTest<'_> {
         let mut outcome = TestOutcome {
             cookie: cookie.text(),
             started: clock::date().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-            addresses: self.control.local().ok().map(plain).zip(Some(self.client)),
+            addresses: self.control.local().ok().map(canonical).zip(Some(self.client)),
             peer_version: wanted.client_version.clone(),
             segment_bytes: self.control.segment_bytes(),
             test: wanted.test.clone(),

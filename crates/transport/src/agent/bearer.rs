@@ -1,8 +1,9 @@
 //! The token that a client has to show: `Authorization: Bearer TOKEN` (RFC 6750).
 
+use super::key::Key;
+use super::secret::{SECRET_BYTES, random, same, to_hex};
 use linerate_facts::failure::Failure;
 use linerate_facts::secret_file::{SecretFileError, read_secret_file};
-use linerate_transport::agent::{SECRET_BYTES, random, same, to_hex};
 use std::io;
 use std::path::Path;
 
@@ -45,6 +46,11 @@ impl BearerToken {
         })
     }
 
+    /// The digits of a key.
+    pub fn of(key: &Key) -> Self {
+        BearerToken(key.to_hex())
+    }
+
     /// One that nobody can guess.
     pub fn random() -> io::Result<Self> {
         Ok(BearerToken(to_hex(&random::<SECRET_BYTES>()?)))
@@ -67,11 +73,14 @@ impl BearerToken {
     }
 
     /// Whether an `Authorization` line shows it.
-    pub(super) fn is_shown_by(&self, value: Option<&str>) -> bool {
+    pub fn is_shown_by(&self, value: Option<&str>) -> bool {
         let shown = value.and_then(|value| value.split_once(' '));
-        shown.is_some_and(|(scheme, token)| {
-            scheme.eq_ignore_ascii_case("bearer") && same(token.trim().as_bytes(), self.0.as_bytes())
-        })
+        shown.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.is(token.trim()))
+    }
+
+    /// Whether this text is it.
+    pub fn is(&self, text: &str) -> bool {
+        same(text.as_bytes(), self.0.as_bytes())
     }
 }
 
