@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,13 +55,26 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
             }
             done
         });
-        let shown = terminal::show(&latest, &stop, &note);
+        let shown = terminal::show(&latest, &stop, &note, &|pid| explain(args, pid, output));
         stop.end();
         let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
         shown.and(done)
     });
     screen.late.iter().for_each(|sentence| output.complain(sentence));
     done
+}
+
+/// On the terminal, which is not drawn on meanwhile.
+fn explain(args: &WatchArgs, pid: u32, output: &Output) {
+    if args.replay.is_some() || args.root.is_some() {
+        return output.complain("only what runs now on this machine can be explained");
+    }
+    output.complain(&format!("linerate explain {pid} looks at it for 10 s"));
+    let explained = std::env::current_exe()
+        .and_then(|program| Command::new(program).arg("explain").arg(pid.to_string()).status());
+    if let Err(error) = explained {
+        output.complain(&format!("linerate explain {pid} cannot be started: {error}"));
+    }
 }
 
 /// A page that shows a recording says that it has ended, and goes with the user.

@@ -5,12 +5,13 @@ use super::theme::TextRole;
 use super::view::View;
 use ratatui::text::Line;
 
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("1 to 7, Tab", "pages: overview, NICs, disks, CPU, ledger, power, processes"),
     ("m h d", "graphs of the last minute, hour, day"),
     ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
     ("a", "show also what is idle and virtual, or has no link"),
     ("s", "processes; again: by what they read, write, send, receive, by CPU"),
+    ("e", "what slows the marked process, as `linerate explain` says it"),
     ("p", "pause, go on"),
     ("Esc", "back to the overview"),
     ("q, Ctrl-C", "quit"),

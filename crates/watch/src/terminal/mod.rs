@@ -45,15 +45,21 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the latest until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
-/// from or go to; it may be empty.
-pub fn show(latest: &LatestMoment, stop: &Stop, note: &str) -> Result<(), Failure> {
+/// from or go to; it may be empty. `explain` says on the terminal what slows a process, by its number.
+pub fn show(latest: &LatestMoment, stop: &Stop, note: &str, explain: &dyn Fn(u32)) -> Result<(), Failure> {
     let mut owned = OwnedTerminal::take()?;
-    let shown = turn(&mut owned, latest, stop, note);
+    let shown = turn(&mut owned, latest, stop, note, explain);
     drop(owned);
     shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
 }
 
-fn turn(owned: &mut OwnedTerminal, latest: &LatestMoment, stop: &Stop, note: &str) -> io::Result<()> {
+fn turn(
+    owned: &mut OwnedTerminal,
+    latest: &LatestMoment,
+    stop: &Stop,
+    note: &str,
+    explain: &dyn Fn(u32),
+) -> io::Result<()> {
     let (mut state, theme) = (ViewState::default(), Theme::of_environment());
     let mut moments = latest.listen();
     let mut stale = true;
@@ -76,6 +82,7 @@ fn turn(owned: &mut OwnedTerminal, latest: &LatestMoment, stop: &Stop, note: &st
                 KeyAction::Quit => return Ok(()),
                 KeyAction::Suspend => owned.suspend()?,
                 KeyAction::Redraw => owned.terminal.clear()?,
+                KeyAction::Explain(pid) => owned.lend(&|| explain(pid), stop)?,
                 KeyAction::Nothing => {}
             },
             Event::Resize(..) => {}

@@ -2,6 +2,7 @@
 
 use linerate_facts::failure::Failure;
 use linerate_system::readiness;
+use linerate_system::stop::Stop;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -14,6 +15,9 @@ use std::io::{self, IsTerminal, Stdout, stdin, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Between two looks whether to stop, while nothing is drawn.
+const KEY_LOOK: Duration = Duration::from_millis(100);
 
 /// The screen is ours now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -66,6 +70,18 @@ impl OwnedTerminal {
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         give_back();
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        enter()?;
+        self.terminal.clear()
+    }
+
+    /// Lets something else write on it, and takes it back at the next key.
+    pub(crate) fn lend(&mut self, write: &dyn Fn(), stop: &Stop) -> io::Result<()> {
+        give_back();
+        write();
+        println!("\nany key goes back to the watch");
+        TAKEN.store(true, Ordering::SeqCst);
+        enable_raw_mode()?;
+        while !stop.is_ended() && !self.wait_key(KEY_LOOK)? {}
         enter()?;
         self.terminal.clear()
     }

@@ -22,18 +22,6 @@ impl ProcessSort {
             ProcessSort::Cpu => "CPU",
         }
     }
-
-    fn of(self, process: &ProcessRates) -> f64 {
-        let [read, written, sent, received] = process.rates().map(|rate| rate.unwrap_or(0.0));
-        match self {
-            ProcessSort::All => process.bytes_per_second(),
-            ProcessSort::Read => read,
-            ProcessSort::Written => written,
-            ProcessSort::Sent => sent,
-            ProcessSort::Received => received,
-            ProcessSort::Cpu => process.cpus.unwrap_or(0.0),
-        }
-    }
 }
 
 /// The section of the overview.
@@ -59,18 +47,22 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         return vec![Line::from(piece(theme, TextRole::Soft, " Nobody has looked at the processes yet."))];
     };
     let order = view.state.process_sort;
-    let mut shown: Vec<&ProcessRates> = processes.busiest.iter().collect();
-    // Those that move the same stay as they came: by all that they move.
-    shown.sort_by(|a, b| order.of(b).total_cmp(&order.of(a)));
+    let chosen = view.state.chosen(processes).map(|process| process.pid);
     let moving = processes.moving();
     let mut lines = vec![
         Line::from(vec![
             piece(theme, TextRole::Title, format!(" {moving} of {all} processes move bytes")),
-            piece(theme, TextRole::Soft, format!("  by {} (s)", order.word())),
+            piece(theme, TextRole::Soft, format!("  by {} (s), explain (e)", order.word())),
         ]),
         heading(view, width),
     ];
-    lines.extend(shown.into_iter().map(|one| row(view, one, width)));
+    lines.extend(order.sorted(processes).into_iter().map(|one| {
+        let mut row = row(view, one, width);
+        if chosen == Some(one.pid) {
+            row.spans[0] = piece(theme, TextRole::Strong, theme.mark("›", ">"));
+        }
+        row
+    }));
     if processes.left_out > 0 {
         let text = format!(" +{} that move less", processes.left_out);
         lines.push(Line::from(piece(theme, TextRole::Soft, text)));

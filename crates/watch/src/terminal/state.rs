@@ -2,6 +2,7 @@
 
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
+use crate::model::{ProcessRates, Processes};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
@@ -28,6 +29,25 @@ impl ProcessSort {
             ProcessSort::Received => ProcessSort::Cpu,
             ProcessSort::Cpu => ProcessSort::All,
         }
+    }
+
+    fn of(self, process: &ProcessRates) -> f64 {
+        let [read, written, sent, received] = process.rates().map(|rate| rate.unwrap_or(0.0));
+        match self {
+            ProcessSort::All => process.bytes_per_second(),
+            ProcessSort::Read => read,
+            ProcessSort::Written => written,
+            ProcessSort::Sent => sent,
+            ProcessSort::Received => received,
+            ProcessSort::Cpu => process.cpus.unwrap_or(0.0),
+        }
+    }
+
+    /// The most first; those that move the same stay as they came: by all that they move.
+    pub(crate) fn sorted(self, processes: &Processes) -> Vec<&ProcessRates> {
+        let mut shown: Vec<&ProcessRates> = processes.busiest.iter().collect();
+        shown.sort_by(|a, b| self.of(b).total_cmp(&self.of(a)));
+        shown
     }
 }
 
@@ -71,6 +91,8 @@ pub(crate) enum KeyAction {
     Suspend,
     /// Ctrl-L: something else has written on the screen.
     Redraw,
+    /// What slows this process, by its number.
+    Explain(u32),
 }
 
 /// Choices.
@@ -82,7 +104,7 @@ pub(crate) struct ViewState {
     pub all: bool,
     /// By what processes are sorted.
     pub process_sort: ProcessSort,
-    /// Lines of the page above the screen.
+    /// Lines of the page above the screen; of the page of processes the row that is chosen, too.
     pub down: usize,
     /// What was there when it was paused.
     pub paused: Option<(Arc<EncodedMoment>, History)>,
@@ -131,7 +153,13 @@ impl ViewState {
             KeyCode::Char('s') if self.page == Page::Processes => {
                 self.process_sort = self.process_sort.next();
             }
-            KeyCode::Char('s') => self.turn_to(Page::Processes),
+            KeyCode::Char('e') if self.page == Page::Processes => {
+                let newest = latest.newest();
+                let shown = self.paused.as_ref().map(|(shown, _)| shown).or(newest.as_ref());
+                let chosen = shown.and_then(|shown| self.chosen(&shown.moment.processes));
+                return chosen.map_or(KeyAction::Nothing, |process| KeyAction::Explain(process.pid));
+            }
+            KeyCode::Char('s' | 'e') => self.turn_to(Page::Processes),
             KeyCode::Char('p' | ' ') => self.pause(latest),
             KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.down = self.down.saturating_sub(1),
@@ -142,6 +170,12 @@ impl ViewState {
             _ => {}
         }
         KeyAction::Nothing
+    }
+
+    /// The row of the page of processes that the person has gone down to.
+    pub(crate) fn chosen<'p>(&self, processes: &'p Processes) -> Option<&'p ProcessRates> {
+        let shown = self.process_sort.sorted(processes);
+        shown.get(self.down).or(shown.last()).copied()
     }
 
     fn turn(&mut self, by: usize) {
@@ -204,6 +238,31 @@ mod tests {
         let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
         assert_eq!(state.key(control('c'), &latest), KeyAction::Quit);
         assert_eq!(state.key(control('z'), &latest), KeyAction::Suspend);
+    }
+
+    #[test]
+    fn the_chosen_process_is_explained_where_it_can_be_seen() {
+        let (mut state, latest) = (ViewState::default(), LatestMoment::default());
+        let process = |pid: u32, read: f64| ProcessRates {
+            pid,
+            read_bytes_per_second: Some(read),
+            ..ProcessRates::default()
+        };
+        let mut moment = Moment::default();
+        press(&mut state, &latest, KeyCode::Char('e'));
+        assert_eq!(state.page, Page::Processes, "what would be explained is shown first");
+        assert_eq!(
+            press(&mut state, &latest, KeyCode::Char('e')),
+            KeyAction::Nothing,
+            "nothing is known yet"
+        );
+        moment.processes.busiest = vec![process(7, 1e6), process(8, 3e6)];
+        latest.tell(moment);
+        assert_eq!(press(&mut state, &latest, KeyCode::Char('e')), KeyAction::Explain(8));
+        press(&mut state, &latest, KeyCode::Down);
+        assert_eq!(press(&mut state, &latest, KeyCode::Char('e')), KeyAction::Explain(7));
+        press(&mut state, &latest, KeyCode::End);
+        assert_eq!(press(&mut state, &latest, KeyCode::Char('e')), KeyAction::Explain(7), "the last one");
     }
 
     #[test]
