@@ -65,7 +65,11 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        // A number keeps its sign.
+        let sign = words.next_if(|next| next.starts_with('%'));
+        let word = &sign.map_or(word.to_string(), |sign| format!("{word} {sign}"));
         if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
             lines.push(std::mem::take(&mut line));
         }
