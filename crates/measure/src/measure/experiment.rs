@@ -22,6 +22,7 @@ use super::transfer;
 use super::window::WindowSpec;
 use course::Experiment;
 pub use error::ExperimentError;
+use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
 use linerate_model::shares::{Decision, Hopeless, ShareRecord, decide, estimate};
@@ -83,6 +84,10 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
     // What failed on the way is an error of the run, and shares beside it would be of another flow.
     if stages.errors.len() > errors {
         return Ok(None);
+    }
+    // Of what is sent over UDP not all arrives.
+    if protocol == Protocol::Tcp {
+        stages.undisturbed = std::mem::take(&mut experiment.undisturbed);
     }
     match experiment.end() {
         // What was recorded until Ctrl-C is kept, and nobody asks why it is no more.

@@ -133,6 +133,9 @@ pub struct Stages<'a> {
     experiment: Option<ShareRecord>,
     /// Why there is none, where something was to be taken.
     no_experiment: Option<String>,
+    /// The path's rate before anything was taken from it, sample by sample; none where what limits is inferred, from
+    /// samples of the path and of its parts in the same seconds.
+    undisturbed: Vec<f64>,
 }
 
 /// Figures, and what failed on the way.
@@ -192,8 +195,12 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         in_turns.retain(|stage| *stage == Stage::Disk);
         rounds = 1;
     }
+    let is_decided = stages.experiment.as_ref().is_some_and(experiment::decides);
+    if !is_decided {
+        stages.undisturbed.clear();
+    }
     let may_be_fewer = stages.goal.protocols.len() == 1 && stages.goal.repeats <= LEAST_ROUNDS;
-    if may_be_fewer && stages.experiment.as_ref().is_some_and(experiment::decides) {
+    if may_be_fewer && is_decided {
         // What limits is known: the devices alone tell only how far it could be raised.
         rounds = rounds.min(FEWEST_ROUNDS);
     } else if stages.goal.experiments() {
@@ -255,6 +262,7 @@ impl<'a> Stages<'a> {
             reading: plan.sources.iter().map(SourceReading::new).collect(),
             experiment: None,
             no_experiment: None,
+            undisturbed: Vec::new(),
         }
     }
 
@@ -465,6 +473,14 @@ impl Measurement {
             (self.held_by, self.lower_bound) = (None, false);
             self.set_burst(burst);
         }
+    }
+
+    /// Earlier samples of the same flow.
+    fn add_earlier(&mut self, samples: &[f64]) {
+        self.samples.splice(..0, samples.iter().copied());
+        self.bytes_per_second = statistics::median(&self.samples);
+        self.interval = interval::Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
+        self.spread = statistics::spread(&self.samples);
     }
 
     /// A figure from what was seen; the stage adds its own fields.

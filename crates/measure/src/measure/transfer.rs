@@ -261,6 +261,10 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     let Observed { workers, seen, receiver, tcp, flags, .. } = observed;
     let (zero_copy, rate_limit) = (observed.zero_copy, observed.rate_limit);
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
+    let is_headline = flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol);
+    if is_headline && !stages.undisturbed.is_empty() {
+        measurement.add_earlier(&stages.undisturbed);
+    }
     stages.part_members(&mut measurement);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
@@ -303,7 +307,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         return Measurement { protocol: None, workers: Vec::new(), not_seen: Vec::new(), ..measurement };
     }
     measurement.flags.extend(flags.iter().cloned());
-    if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
+    if is_headline {
         measurement.experiment = stages.experiment.clone().map(Box::new);
         measurement.no_experiment.clone_from(&stages.no_experiment);
         measurement.reads_in_flight.clone_from(&stages.reads_trials);

@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing is taken for so long at first.
 const OBSERVED: Duration = Duration::from_secs(3);
+/// A sample of the flow's rate meanwhile, nanoseconds.
+const SAMPLE_NANOS: u64 = 500_000_000;
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 
@@ -57,6 +59,8 @@ pub(in crate::measure) struct Experiment {
     /// Workers of the flow itself, and the bytes that one of them moves at once.
     own_workers: u32,
     block_bytes: u64,
+    /// The flow's rate while nothing was taken, sample by sample, bytes a second.
+    pub(super) undisturbed: Vec<f64>,
     phase: Phase,
 }
 
@@ -132,6 +136,7 @@ impl Experiment {
             round_trip_seconds: 0.0,
             own_workers: 0,
             block_bytes: 0,
+            undisturbed: Vec::new(),
             phase: Phase::Observing(Vec::new()),
         }
     }
@@ -188,6 +193,7 @@ impl Experiment {
                 ticks.push(counts);
                 if elapsed >= OBSERVED {
                     let ticks = std::mem::take(ticks);
+                    self.undisturbed = samples(&ticks);
                     self.phase = self.begin_taking(&ticks, elapsed).unwrap_or_else(Phase::Hopeless);
                 }
                 true
@@ -355,6 +361,20 @@ impl Experiment {
         let disks = disks.map(|disk| read(&disk.name).map_or(0.0, |disk| disk.read_bytes_per_second));
         cores.chain(disks).chain(self.takers.nics(at).iter().map(sent)).collect()
     }
+}
+
+/// The flow's rate in whole samples, bytes a second.
+fn samples(ticks: &[ShareCounts]) -> Vec<f64> {
+    let (mut rates, mut bytes, mut nanos) = (Vec::new(), 0, 0);
+    for tick in ticks {
+        bytes += tick.flow.iter().sum::<u64>();
+        nanos += tick.nanos;
+        if nanos >= SAMPLE_NANOS {
+            rates.push(bytes as f64 / (nanos as f64 * 1e-9));
+            (bytes, nanos) = (0, 0);
+        }
+    }
+    rates
 }
 
 /// The smallest dose with which the shares are known in time, and the times of its slots.
