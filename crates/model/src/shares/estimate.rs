@@ -38,10 +38,20 @@ pub struct ShareReport {
     pub pools: Vec<PoolShare>,
     /// Of all known shares, with their covariance.
     pub sum: Option<Estimate>,
-    /// Shares of bytes are less what taking them cost the CPUs.
-    pub less_cpu_costs: bool,
+    /// Shares of bytes are less what taking them cost the CPUs, and how much of that is known; none: it is too little to
+    /// matter.
+    pub less_cpu_costs: Option<CpuCosts>,
     /// What a slot still felt of the one before it, where that is too much for these shares to hold.
     pub carry_over: Option<CarryOver>,
+}
+
+/// What of the CPU time that taking costs is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuCosts {
+    /// All of it, as a stage alone has measured it.
+    Whole,
+    /// That of the takers' own threads.
+    OfThreads,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -257,7 +267,7 @@ impl<'a> Experiment<'a> {
             raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
             pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, corrected.as_ref(), &known)),
             sum: fit.as_ref().filter(|_| !known.is_empty()).map(whole),
-            less_cpu_costs: corrected.is_some() && known.iter().any(|index| self.has_side_effect(*index)),
+            less_cpu_costs: corrected.as_ref().and_then(|_| self.cpu_costs(&known)),
             carry_over: self.carry_over(&y),
             resources,
         }
@@ -266,9 +276,8 @@ impl<'a> Experiment<'a> {
     /// What these have together, less what taking them cost the CPUs.
     fn share(&self, fit: &Fit, corrected: Option<&Fit>, columns: &[usize]) -> Estimate {
         let raw = fit.sum(columns, -1.0);
-        let mut dear = columns.iter().filter(|column| self.has_side_effect(**column)).peekable();
-        let Some(corrected) = corrected.filter(|_| dear.peek().is_some()) else { return raw };
-        let error = if dear.all(|column| self.cost(*column).is_some()) { COST_ERROR } else { OWN_COST_ERROR };
+        let Some((corrected, costs)) = corrected.zip(self.cpu_costs(columns)) else { return raw };
+        let error = if costs == CpuCosts::Whole { COST_ERROR } else { OWN_COST_ERROR };
         let share = corrected.sum(columns, -1.0);
         Estimate { half_width: share.half_width.hypot(error * (raw.value - share.value)), ..share }
     }
@@ -317,6 +326,12 @@ impl<'a> Experiment<'a> {
         // It is on for half of the slots.
         let of = |cpu| 2.0 * mean(&self.side_effect(index, cpu)) > SIDE_EFFECT;
         is_bytes && self.cpu().is_some_and(of)
+    }
+
+    fn cpu_costs(&self, columns: &[usize]) -> Option<CpuCosts> {
+        let dear = columns.iter().filter(|column| self.has_side_effect(**column));
+        let costs = |column: &usize| self.cost(*column).map_or(CpuCosts::OfThreads, |_| CpuCosts::Whole);
+        dear.map(costs).reduce(|one, other| if one == other { one } else { CpuCosts::OfThreads })
     }
 
     /// A second reading where CPUs matter: what takers of bytes cost them counts as taken from them, too.

@@ -11,7 +11,8 @@ mod schedule;
 
 pub use decide::{Decision, ShareLimit, Undecided, decide, is_narrow, may_stop};
 pub use estimate::{
-    CarryOver, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, estimate, estimate_with_costs,
+    CarryOver, CpuCosts, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, estimate,
+    estimate_with_costs,
 };
 pub use fit::{Estimate, student};
 pub use noise::{Hopeless, ObservedFlow, timing};

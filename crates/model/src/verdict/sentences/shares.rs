@@ -2,7 +2,9 @@
 
 use super::percent;
 use crate::plan::wording::{in_words, listed};
-use crate::shares::{Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided};
+use crate::shares::{
+    CpuCosts, Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided,
+};
 use std::fmt::{Display, Formatter, Result};
 
 /// What limits by the shares, with what was taken and what it cost; a flat statement only where it was measured.
@@ -54,7 +56,11 @@ fn costs(report: &ShareReport, first: &[usize], it: &str) -> String {
             costs.iter().enumerate().map(|(index, (part, cost))| format!("{part} {}{cost}", verb(index)));
         words.collect::<Vec<String>>().join(", ")
     });
-    let less = if report.less_cpu_costs { ", each less what taking it cost the CPUs" } else { "" };
+    let less = match report.less_cpu_costs {
+        None => "",
+        Some(CpuCosts::Whole) => ", each less what taking it cost the CPUs",
+        Some(CpuCosts::OfThreads) => ", each less what its taker's own threads cost the CPUs",
+    };
     groups.collect::<Vec<String>>().join("; ") + less
 }
 
@@ -217,7 +223,7 @@ mod tests {
             raised,
             pools,
             sum: estimate(0.4),
-            less_cpu_costs: false,
+            less_cpu_costs: None,
             carry_over: None,
         }
     }
