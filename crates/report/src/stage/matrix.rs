@@ -44,8 +44,20 @@ pub(super) fn matrix(
         let of: Vec<&Cell> = cells.iter().filter(|cell| cell.pattern == pattern).collect();
         blocks.extend(tables(pattern, &of)?);
     }
-    let objections: Vec<Text> =
-        cells.iter().flat_map(|cell| cell.objections(remarkable)).map(plain).collect();
+    // What is said of many is said once.
+    let mut about: Vec<(String, Vec<String>)> = Vec::new();
+    for (place, text) in cells.iter().flat_map(|cell| cell.objections(remarkable)) {
+        match about.iter_mut().find(|(said, _)| *said == text) {
+            Some((_, places)) => places.push(place),
+            None => about.push((text, vec![place])),
+        }
+    }
+    let objection = |(text, places): (String, Vec<String>)| match places.len() {
+        1 => format!("{}: {text}", places[0]),
+        all if all == cells.len() => format!("all {all}: {text}"),
+        several => format!("{} and {} more: {text}", places[0], several - 1),
+    };
+    let objections: Vec<Text> = about.into_iter().map(objection).map(plain).collect();
     let more = objections.len().saturating_sub(MOST_OBJECTIONS);
     let mut said: Vec<Block> = (!objections.is_empty()).then_some(Block::Space).into_iter().collect();
     said.extend(objections.into_iter().take(MOST_OBJECTIONS).map(Block::Text));
@@ -161,13 +173,16 @@ impl<'a> Cell<'a> {
         self.access.reads.as_ref().or(self.access.writes.as_ref()).map(|side| &side.latency)
     }
 
-    /// What does not hold together, with the figure that it is about.
-    fn objections(&self, remarkable: fn(&AccessResult) -> Vec<String>) -> impl Iterator<Item = String> {
+    /// The figure's place, and what does not hold together.
+    fn objections(
+        &self,
+        remarkable: fn(&AccessResult) -> Vec<String>,
+    ) -> impl Iterator<Item = (String, String)> {
         let job = &self.access.job;
         let place = format!("{}, {} × {}", self.pattern, show_size(job.transfer_bytes), job.queue_depth);
         let flags = self.measurement.flags.iter().map(|flag| printable(flag)).collect::<Vec<_>>().join(", ");
         let flags = (!flags.is_empty()).then(|| format!("flags: {flags}"));
-        remarkable(self.access).into_iter().chain(flags).map(move |text| format!("{place}: {text}"))
+        remarkable(self.access).into_iter().chain(flags).map(move |text| (place.clone(), text))
     }
 }
 
