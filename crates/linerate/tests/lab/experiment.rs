@@ -35,6 +35,9 @@ fn a_full_nic_loses_what_is_taken_and_a_disk_with_room_nothing() {
     let sentence = found["sentence"].as_str().unwrap_or_default();
     assert!(found["kind"] == "nic" && run["diagnosis"]["verdict"] == "confirmed", "{found:#}");
     assert!(sentence.contains("of it taken cost the flow"), "{sentence}");
+    // Three rounds, and half a second each of what was only observed.
+    let path = run["measurements"].as_array().and_then(|all| all.iter().find(|one| one["stage"] == "path"));
+    assert!(path.is_some_and(|path| path["samples"].as_array().is_some_and(|all| all.len() > 6)), "{path:?}");
     // Raising the flow's workers raises nothing where the NIC is full.
     assert!(of(share(&run, "raise:")).abs() < 0.1, "{run:#}");
 }

@@ -428,3 +428,16 @@ impl<M: Meter> Meter for Experimenting<'_, M> {
         self.flow.is_settled()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_observed_is_sampled_twice_a_second() {
+        let tick = |bytes| ShareCounts { nanos: 200_000_000, flow: vec![bytes; 2], ..ShareCounts::default() };
+        let ticks = [1, 2, 3, 4, 5, 6, 7].map(tick);
+        let rates: Vec<u64> = samples(&ticks).iter().map(|rate| rate.round() as u64).collect();
+        assert_eq!(rates, [20, 50], "bytes a second of 0.6 s each; the rest is no whole sample");
+    }
+}
