@@ -199,9 +199,9 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
     if !is_decided {
         stages.undisturbed.clear();
     }
-    let may_be_fewer = stages.goal.protocols.len() == 1 && stages.goal.repeats <= LEAST_ROUNDS;
-    if may_be_fewer && is_decided {
-        // What limits is known: the devices alone tell only how far it could be raised.
+    if is_decided && stages.goal.repeats <= LEAST_ROUNDS {
+        // What limits is known: the devices alone tell only how far it could be raised, and another protocol's verdict is
+        // observed.
         rounds = rounds.min(FEWEST_ROUNDS);
     } else if stages.goal.experiments() {
         // As many as without one: what it left of its time is theirs.

@@ -50,6 +50,8 @@ const MOST_TRIALS: f64 = 8.0;
 /// One sample of a round, seconds.
 const WINDOW_SECONDS: f64 = 0.7;
 const LONGEST_ALONE_SECONDS: f64 = 0.8;
+/// The same where what limits is measured by taking: what is alone then tells only how far that could be raised.
+const LONGEST_BESIDE_EXPERIMENT_SECONDS: f64 = 0.4;
 const SHORTEST_ALONE_SECONDS: f64 = 0.15;
 /// Two whole steps of a throttle. Less holds one step or none as it falls: samples of 0.04 s of a disk of 50 MB/s
 /// were 3,000 times as far apart as their median.
@@ -153,7 +155,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     let share = if experiment > 0.0 { (budget - experiment) / 2.0 } else { budget / 3.0 };
     let part = share.min(budget - experiment - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
     let mut notes = Vec::new();
-    let (alone, alone_limit) = match longest_that_fits(|alone| first(alone, 0) <= part) {
+    let longest = if experiment > 0.0 { LONGEST_BESIDE_EXPERIMENT_SECONDS } else { LONGEST_ALONE_SECONDS };
+    let (alone, alone_limit) = match longest_that_fits(longest, |alone| first(alone, 0) <= part) {
         Some(alone) => (alone, 0),
         None => {
             let most = counts.disks.max(counts.paths).max(1);
@@ -271,14 +274,14 @@ fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
 }
 
 /// The longest samples of what is alone that fit, by bisection; none where the shortest do not.
-fn longest_that_fits(fits: impl Fn(f64) -> bool) -> Option<f64> {
-    if fits(LONGEST_ALONE_SECONDS) {
-        return Some(LONGEST_ALONE_SECONDS);
+fn longest_that_fits(longest: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
+    if fits(longest) {
+        return Some(longest);
     }
     if !fits(SHORTEST_ALONE_SECONDS) {
         return None;
     }
-    let (mut low, mut high) = (SHORTEST_ALONE_SECONDS, LONGEST_ALONE_SECONDS);
+    let (mut low, mut high) = (SHORTEST_ALONE_SECONDS, longest);
     for _ in 0..30 {
         let middle = (low + high) / 2.0;
         if fits(middle) { low = middle } else { high = middle }
