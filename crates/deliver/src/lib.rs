@@ -4,6 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+mod tests;
+
 pub mod archived;
 pub mod blocks;
 mod body_paths;
@@ -18,6 +22,7 @@ pub mod http;
 pub mod index_page;
 mod kept;
 pub mod listing;
+mod patience;
 mod progress;
 pub mod put;
 pub mod s3;

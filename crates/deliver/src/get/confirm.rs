@@ -6,9 +6,10 @@ use super::kept_blocks::still_there;
 use super::pieces::Piece;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
-use super::stream::{GetStream, LOOK};
+use super::stream::{GetStream, LOOK, MOST_TRIES};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest, block_bytes_of, most_sums};
+use crate::patience::Retries;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -122,7 +123,7 @@ impl GetStream<'_> {
     /// The server has the same file at the end as at the beginning.
     pub(super) fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
         self.leave_lost_route();
-        let (remote, mut failures) = (&file.remote, 0);
+        let (remote, mut retries) = (&file.remote, Retries::new(MOST_TRIES, Duration::ZERO));
         loop {
             match probe(&mut self.connection, self.settings, &remote.url) {
                 Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
@@ -137,8 +138,7 @@ impl GetStream<'_> {
                 }
                 Err(error) => {
                     self.connection = None;
-                    failures += 1;
-                    if !error.may_pass() || failures >= 4 || self.wait(failures) {
+                    if retries.failed(error.may_pass(), false).is_none_or(|wait| self.plan.rest(wait)) {
                         return Err(error);
                     }
                 }

@@ -133,12 +133,11 @@ impl GetError {
 
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
-        use GetError::Unreachable;
-        use GetError::{
-            Broken, CutShort, NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Stalled, Status,
-        };
+        use GetError::{NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Status};
+        #[cfg(test)]
+        planted!(RefusedAskedAgain, return true);
         match self {
-            Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. } => true,
+            _ if self.is_of_route() => true,
             NoHttp { .. } | OtherPart { .. } | OtherSum { .. } | Overloaded { .. } => true,
             OtherCopy { .. } | Revoked => true,
             Status { status, .. } => *status >= 500,

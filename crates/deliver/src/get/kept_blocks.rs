@@ -22,6 +22,8 @@ pub(super) fn still_there(
     object_sums: Option<&BlockSums>,
     stop: &Stop,
 ) -> io::Result<BTreeMap<u64, u64>> {
+    #[cfg(test)]
+    planted!(JournalBelieved, return Ok(blocks.clone()));
     let mut pool = Pool::new(1, CHECK_BYTES)?;
     let mut there = BTreeMap::new();
     let Some(mut lease) = pool.take() else { return Ok(there) };

@@ -448,3 +448,6 @@ fn run_streams<'a>(
         begun.into_iter().map(end).collect()
     })
 }
+
+#[cfg(test)]
+mod tests;

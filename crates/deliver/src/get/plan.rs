@@ -221,22 +221,3 @@ impl<'a> GetPlan<'a> {
         (open, lock(&self.waiting).files.drain(..).collect())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_there_counts_and_what_comes_again_counts_once() {
-        let (there, stop) = (AtomicU64::new(0), Stop::new());
-        let server = ServerFacts::new(false);
-        let plan = GetPlan::new(Vec::new(), 1, None, &there, (&server, &stop));
-        plan.was_there(10);
-        plan.came(7);
-        plan.comes_again(3);
-        plan.came(3);
-        assert_eq!(there.load(Ordering::Relaxed), 17);
-        plan.comes_again(100);
-        assert_eq!(there.load(Ordering::Relaxed), 0, "never less than nothing");
-    }
-}

@@ -9,17 +9,13 @@ use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::index_page::{IndexEntry, NoIndex, parse_index};
 use crate::listing::{ListedEntry, ListedKind, Listing, ListingError, MOST_LIST_BYTES};
+use crate::patience::busy_wait;
 use crate::s3::{ObjectSum, TagMd5};
 use crate::server_facts::rate_limit_of;
 use linerate_facts::printable::foreign;
 use linerate_system::clock;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-/// A server that is busy all this time is given up.
-const BUSY_TIME: Duration = Duration::from_secs(300);
-/// It is asked again after this, whatever time it names.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
 
@@ -213,13 +209,12 @@ pub(super) fn ask_when_free<'a>(
         let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
         let is_busy = is_ours && head.status == 503 && head.keeps_alive();
         let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
-        let seconds = head.headers.text("retry-after").and_then(|text| text.parse().ok());
-        let (Some(seconds), true) = (seconds, clock::since(begun) < BUSY_TIME) else { return Ok(head) };
+        let Some(wait) = busy_wait(begun, head.headers.text("retry-after")) else { return Ok(head) };
         if method != "HEAD" {
             open.read_text(Some(length(&head, url)?), url)?;
         }
-        tracing::debug!(%url, seconds, "the server is busy and is asked again");
-        settings.stop.wait(Duration::from_secs(seconds).min(LONGEST_WAIT));
+        tracing::debug!(%url, ?wait, "the server is busy and is asked again");
+        settings.stop.wait(wait);
         settings.is_stopped()?;
     }
 }

@@ -11,6 +11,7 @@ use super::transfer::{Ended, FileTransfer, Work};
 use super::writer::BlockWriter;
 use crate::blocks::SMALL_BYTES;
 use crate::http::ranges::{ByteRange, parse_content_range};
+use crate::patience::{BUSY_TIME, Retries, wait_after};
 use crate::stream_tally::StreamTally;
 use linerate_system::clock;
 use std::cell::Cell;
@@ -22,10 +23,8 @@ use std::time::Duration;
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 /// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
 const AHEAD_BYTES: u64 = 16 << 20;
-/// Tries of a small file.
-const MOST_TRIES: u32 = 4;
-/// The first wait after a failure; each further one is twice as long.
-const WAIT: Duration = Duration::from_millis(100);
+/// Tries of a small file, of the beginning of a large one, and of its end.
+pub(super) const MOST_TRIES: u32 = 4;
 
 /// One stream.
 pub(super) struct GetStream<'a> {
@@ -181,29 +180,20 @@ impl GetStream<'_> {
 
     /// A small file is fetched whole, a large one is opened for all streams.
     pub(super) fn begin(&mut self, wanted: WantedFile) {
-        let mut failures = 0;
+        let (mut retries, begun) = (Retries::new(MOST_TRIES, Duration::ZERO), clock::now());
         loop {
-            let begun = match is_small(&wanted) {
+            let ended = match is_small(&wanted) {
                 true => self.fetch_small(&wanted, None),
                 false => self.open(&wanted),
             };
-            match begun {
-                Ok(()) => return,
-                Err(error) => {
-                    self.connection = None;
-                    failures += 1;
-                    // A connection that breaks is none of the file's; a server that is not there is at once.
-                    let passes = match &error {
-                        GetError::Unreachable { .. } => false,
-                        GetError::Differs { .. } => true,
-                        error => error.may_pass(),
-                    };
-                    let again = passes && failures < MOST_TRIES;
-                    if !again || self.wait(failures) {
-                        self.cannot_begin(wanted, error);
-                        return;
-                    }
-                }
+            let Err(error) = ended else { return };
+            self.connection = None;
+            // A connection that breaks is none of the file's; a server that is not there is at once.
+            let is_away = matches!(error, GetError::Unreachable { .. });
+            let may_pass = error.may_pass() || matches!(error, GetError::Differs { .. });
+            let may_pass = may_pass && clock::since(begun) < BUSY_TIME;
+            if retries.failed(may_pass, is_away).is_none_or(|wait| self.plan.rest(wait)) {
+                return self.cannot_begin(wanted, error);
             }
         }
     }
@@ -215,13 +205,8 @@ impl GetStream<'_> {
         }
         self.plan.put_back(wanted);
         if !self.routes.is_lost(self.route) {
-            self.wait(self.routes.failures(self.route));
+            self.plan.rest(wait_after(self.routes.failures(self.route)));
         }
-    }
-
-    /// Whether it is over meanwhile.
-    pub(super) fn wait(&self, failures: u32) -> bool {
-        self.plan.rest(WAIT * 2u32.saturating_pow(failures.saturating_sub(1).min(5)))
     }
 
     /// The file is at its place already, and counts as come.
@@ -289,7 +274,7 @@ impl GetStream<'_> {
     pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
         let failures = file.failures().max(self.routes.failures(self.route));
         match ended {
-            Ended::NotYet if failed => drop(self.wait(failures)),
+            Ended::NotYet if failed => drop(self.plan.rest(wait_after(failures))),
             Ended::NotYet => {}
             Ended::Whole => {
                 self.writer = None;

@@ -211,6 +211,8 @@ impl FileTransfer {
         let part_of_left = (left as f64 * share.unwrap_or(0.0) * PART_OF_SHARE) as u64;
         let most = part_of_left.clamp(1, (most_bytes / self.block_bytes).max(1));
         let piece = progress.missing.pop()?;
+        #[cfg(test)]
+        planted!(TwicePiece, progress.missing.insert(0, piece.clone()));
         progress.at_work += 1;
         let (now, later) = first_of(piece, most);
         progress.missing.extend(later);
@@ -237,6 +239,8 @@ impl FileTransfer {
     pub(super) fn give_back(&self, work: Work) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
+        #[cfg(test)]
+        planted!(LostPiece, return progress.ended());
         match work {
             Work::Fetch(piece) => progress.missing.push(piece),
             Work::Confirm(piece) => progress.unconfirmed.push(piece),
@@ -271,6 +275,8 @@ impl FileTransfer {
         for (block, sum) in (first..).zip(sums) {
             wrong.extend(progress.blocks.get(&block).filter(|own| own.sum != *sum).map(|own| (block, *own)));
         }
+        #[cfg(test)]
+        planted!(DifferentBlock, wrong.clear());
         for (block, _) in &wrong {
             progress.blocks.remove(block);
             progress.missing.push(*block..block + 1);

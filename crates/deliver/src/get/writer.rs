@@ -104,7 +104,7 @@ impl BlockWriter {
             ahead(connection, end - at);
             let begun = clock::now();
             let mut lease = self.free_buffer(file, tally)?;
-            connection.was_not_read(clock::since(begun));
+            connection.quiet.excuse(clock::since(begun));
             let block = at / file.block_bytes;
             let block_end = ((block + 1) * file.block_bytes).min(end);
             let wanted = (block_end - at).min(BUFFER_BYTES as u64) as usize;

@@ -257,3 +257,6 @@ fn server_kind(settings: &ClientSettings<'_>, url: &HttpUrl) -> Result<ServerKin
         (false, false) => Ok(ServerKind::Other),
     }
 }
+
+#[cfg(test)]
+mod tests;

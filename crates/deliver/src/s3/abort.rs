@@ -5,28 +5,25 @@ use super::store::S3Store;
 use super::upload::{Upload, upload_url};
 use crate::get::client::ClientSettings;
 use crate::get::error::GetError;
+use crate::patience::Retries;
 use crate::put::error::PutError;
 use std::time::Duration;
 
-/// So often an upload is to be aborted, each time after a longer wait: 1.2 s in all.
+/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all.
 const ABORT_TRIES: u32 = 4;
-const ABORT_WAIT: Duration = Duration::from_millis(200);
+const ABORT_WAITS: u32 = 2;
 
 /// What the store has of an upload is thrown away; where that fails, who does it instead.
 pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
     let url = upload_url(upload);
     let place = store.place(&upload.file.url);
-    let mut tries = 0;
+    let mut retries = Retries::new(ABORT_TRIES, Duration::ZERO);
     let aborted = loop {
         let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
-        tries += 1;
-        match asked {
-            // Parts that were on their way are still coming in: a store may stumble over them.
-            Err(error) if error.may_pass() && tries < ABORT_TRIES => {
-                settings.stop.wait(ABORT_WAIT * tries);
-            }
-            asked => break asked,
-        }
+        // Parts that were on their way are still coming in: a store may stumble over them.
+        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false));
+        let Some(wait) = wait else { break asked };
+        settings.stop.wait(ABORT_WAITS * wait);
     };
     match aborted {
         Ok(_) | Err(GetError::NotFound { .. }) => {}

@@ -11,14 +11,15 @@ use crate::get::error::GetError;
 use crate::get::plan::WantedFile;
 use crate::get::{FileSelection, MOST_FILES};
 use crate::http::path::encoded;
+use crate::patience::Retries;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 /// Tries of a page, or of an object's head.
 const MOST_TRIES: u32 = 6;
-/// The first wait after a failure; each further one is twice as long.
-const WAIT: Duration = Duration::from_millis(200);
+/// A store that is asked to slow down gets longer waits than a server.
+const WAITS: u32 = 2;
 /// Pages without a key; a store may send some, where many were removed.
 const MOST_EMPTY_PAGES: u32 = 1000;
 
@@ -166,21 +167,17 @@ fn with_tries<T>(
     settings: &ClientSettings<'_>,
     mut work: impl FnMut() -> Result<T, GetError>,
 ) -> Result<T, GetError> {
-    let mut tries = 1;
+    let mut retries = Retries::new(MOST_TRIES, Duration::ZERO);
     loop {
-        match work() {
-            Err(error)
-                if error.may_pass()
-                    && tries < MOST_TRIES
-                    && !matches!(error, GetError::Unreachable { .. }) =>
-            {
-                tracing::debug!(%error, tries, "the store is asked again");
-                if settings.stop.wait(WAIT * 2u32.pow(tries - 1)) {
-                    return Err(GetError::Interrupted);
-                }
-                tries += 1;
-            }
+        let error = match work() {
+            Err(error) => error,
             done => return done,
+        };
+        let is_away = matches!(error, GetError::Unreachable { .. });
+        let Some(wait) = retries.failed(error.may_pass(), is_away) else { return Err(error) };
+        tracing::debug!(%error, ?wait, "the store is asked again");
+        if settings.stop.wait(WAITS * wait) {
+            return Err(GetError::Interrupted);
         }
     }
 }

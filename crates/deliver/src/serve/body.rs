@@ -3,13 +3,13 @@
 
 use super::Shared;
 use super::opened::OpenedFile;
-use super::patience::{Patience, SLOW_TIME};
 use super::sending::flush;
 use super::served_stream::ServedStream;
 use super::sums::Summing;
 use super::tally::Tally;
 use crate::body_paths::{BodyPaths, LEAST_DIRECT_BYTES, PIECE_BYTES, call_bytes};
 use crate::flow_sockets::SocketRoute;
+use crate::patience::{Patience, SLOW_TIME};
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket::set_unsent_bytes;
 use linerate_system::{clock, lock};

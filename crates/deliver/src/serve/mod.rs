@@ -13,7 +13,6 @@ mod incoming;
 mod kernel_tls;
 mod lists;
 mod opened;
-mod patience;
 mod ready;
 mod reply;
 mod rest;
@@ -57,6 +56,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
+#[cfg(test)]
+pub(crate) use take::tests::{ServingConnection, ServingFolder};
 use tally::Tally;
 use threads::{ServerThreads, ThreadUse, Work};
 pub use tree::ServedTree;

@@ -18,24 +18,21 @@ use crate::http::date::parse_date;
 use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
 use crate::http::head::RequestHead;
 use crate::http::path::segments;
-use linerate_system::clock;
+use crate::patience::{Quiet, SLOW_BYTES, SLOW_TIME};
 use linerate_system::readiness::is_waiting;
 use linerate_transport::admission::Permit;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of a write, and of a read at most. What did not come yet takes no memory.
 const CHUNK_BYTES: usize = 256 << 10;
 /// A body that is refused is thrown away up to this length, so that the connection serves on; else it is
 /// closed.
 const WASTE_BYTES: u64 = 1 << 20;
-/// A client that has not sent so much …
-const SLOW_BYTES: u64 = 64 << 10;
-/// … in so long a time is given up, sooner while others are refused.
-const SLOW_TIME: Duration = Duration::from_secs(30);
+/// A client that sends next to nothing is given up sooner while others are refused.
 const SHORT_SLOW_TIME: Duration = Duration::from_millis(500);
 
 /// A file that came whole and waits for the client's own sum of it. Without that nothing of it stays, unless the client
@@ -56,18 +53,6 @@ pub(super) struct BodyReader<'a> {
     pub(super) stream: &'a ServedStream<'a>,
     /// What came behind the head already.
     pub(super) buffer: &'a mut Vec<u8>,
-}
-
-/// How long a client may still take for the next bytes that count.
-struct Patience {
-    since: Instant,
-    few: u64,
-}
-
-impl Patience {
-    fn begin() -> Self {
-        Patience { since: clock::now(), few: 0 }
-    }
 }
 
 /// Why a body did not come whole.
@@ -268,6 +253,8 @@ fn land_held(request: &RequestHead, held: Option<HeldFile>, sum: Option<u64>, sh
     let Some(held) = held.filter(|held| held.target == target) else {
         return Reply::refused(409, "No file of this name is held for this connection.");
     };
+    #[cfg(test)]
+    planted!(SumNotCompared, return land(held, shared));
     match sum {
         Some(sum) if sum == held.sum => land(held, shared),
         Some(_) => {
@@ -353,9 +340,9 @@ impl BodyReader<'_> {
         mut keep: impl FnMut(&[u8]) -> Result<(), NoBody>,
     ) -> Result<(), NoBody> {
         let (mut body, mut content) = (ChunkedBody::begin(), Vec::with_capacity(CHUNK_BYTES));
-        let (mut came, mut patience) = (vec![0; SLOW_BYTES as usize], Patience::begin());
+        let (mut came, mut quiet) = (vec![0; SLOW_BYTES as usize], Quiet::new(SLOW_BYTES));
         while !body.is_over() {
-            let read = self.some(&mut came, &mut patience, shared);
+            let read = self.some(&mut came, &mut quiet, shared);
             let (mut rest, ended) = match read {
                 Ok(read) => (&came[..read], Ok(())),
                 Err(why) => (&[][..], Err(why)),
@@ -378,9 +365,9 @@ impl BodyReader<'_> {
 
     /// Fills all of it, unless the client is slow or leaves: then less came.
     fn fill(&mut self, into: &mut [u8], shared: &Shared<'_>) -> (usize, Result<(), NoBody>) {
-        let (mut filled, mut patience) = (0, Patience::begin());
+        let (mut filled, mut quiet) = (0, Quiet::new(SLOW_BYTES));
         while filled < into.len() {
-            match self.some(&mut into[filled..], &mut patience, shared) {
+            match self.some(&mut into[filled..], &mut quiet, shared) {
                 Ok(read) => filled += read,
                 Err(why) => return (filled, Err(why)),
             }
@@ -390,18 +377,11 @@ impl BodyReader<'_> {
 
     /// Some bytes, as soon as there are any; none: nothing came within a tenth of a second, and the client has not been
     /// slow for too long.
-    fn some(
-        &mut self,
-        into: &mut [u8],
-        patience: &mut Patience,
-        shared: &Shared<'_>,
-    ) -> Result<usize, NoBody> {
+    fn some(&mut self, into: &mut [u8], quiet: &mut Quiet, shared: &Shared<'_>) -> Result<usize, NoBody> {
         let read = self.read(into).ok().filter(|_| !shared.stop.is_ended()).ok_or(NoBody::Gone)?;
-        patience.few += read as u64;
-        let waited = clock::since(patience.since);
-        if patience.few >= SLOW_BYTES {
-            *patience = Patience::begin();
-        } else if waited >= SLOW_TIME
+        quiet.came(read);
+        let waited = quiet.time();
+        if waited >= SLOW_TIME
             || waited >= SHORT_SLOW_TIME && self.client().is_ok_and(|client| shared.incoming.is_short(client))
         {
             return Err(NoBody::Refused(Reply::refused(408, "Next to nothing came for too long.")));
@@ -451,3 +431,6 @@ impl BodyReader<'_> {
         Ok(reply)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

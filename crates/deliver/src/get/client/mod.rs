@@ -9,7 +9,10 @@ use super::wire::ClientWire;
 use crate::flow_sockets::SocketRoute;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
+use crate::patience::Quiet;
 use crate::stream_tally::StreamTally;
+#[cfg(test)]
+use crate::tests::network;
 use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
@@ -20,7 +23,7 @@ pub(crate) use settings::ClientSettings;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a write, or a read of the rest of a record of TLS, sleeps in the kernel before it is looked whether to stop;
 /// all other reads wait on the stop itself.
@@ -50,7 +53,8 @@ pub(crate) struct HttpConnection<'a> {
     is_kept: bool,
     /// Requests that were sent and not answered yet.
     asked: usize,
-    quiet: Quiet,
+    /// The server is not to blame while its reader is busy elsewhere.
+    pub(super) quiet: Quiet,
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
@@ -58,14 +62,10 @@ pub(crate) struct HttpConnection<'a> {
 
 impl Drop for HttpConnection<'_> {
     fn drop(&mut self) {
+        #[cfg(test)]
+        network::closed(self.wire.socket());
         self.settings.sockets.ends(self.wire.socket());
     }
-}
-
-/// How long next to nothing has come.
-struct Quiet {
-    since: Instant,
-    bytes: u64,
 }
 
 impl<'a> HttpConnection<'a> {
@@ -87,7 +87,7 @@ impl<'a> HttpConnection<'a> {
             is_spent: false,
             is_kept: false,
             asked: 0,
-            quiet: Quiet { since: clock::now(), bytes: 0 },
+            quiet: Quiet::new(LEAST_BYTES),
             tcp: TcpFigures::default(),
         })
     }
@@ -99,6 +99,10 @@ impl<'a> HttpConnection<'a> {
 
     /// What takes bytes as they are; none under TLS. [`HttpConnection::sent_by_socket`] counts them.
     pub(crate) fn plain_socket(&self) -> Option<&TcpStream> {
+        #[cfg(test)]
+        if network::has(self.wire.socket()) {
+            return None;
+        }
         match &self.wire {
             ClientWire::Plain(stream) => Some(stream),
             ClientWire::Tls(_) => None,
@@ -174,7 +178,7 @@ impl<'a> HttpConnection<'a> {
     /// next.
     pub(crate) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
         self.is_spent = true;
-        self.quiet = Quiet { since: clock::now(), bytes: 0 };
+        self.quiet = Quiet::new(LEAST_BYTES);
         let mut interim = 0;
         loop {
             let head = self.head(url)?;
@@ -309,16 +313,12 @@ impl<'a> HttpConnection<'a> {
 
     fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
         loop {
-            let left = self.settings.timeout.saturating_sub(clock::since(self.quiet.since));
+            let left = self.settings.timeout.saturating_sub(self.quiet.time());
             match self.wire.read_within(into, left, self.settings.stop) {
                 Ok(read) => {
                     self.route.add(read);
-                    self.quiet.bytes += read as u64;
-                    if self.quiet.bytes >= LEAST_BYTES {
-                        self.quiet = Quiet { since: clock::now(), bytes: 0 };
-                    } else {
-                        self.is_not_stalled(url)?;
-                    }
+                    self.quiet.came(read);
+                    self.is_not_stalled(url)?;
                     self.settings.is_stopped()?;
                     return Ok(read);
                 }
@@ -331,14 +331,9 @@ impl<'a> HttpConnection<'a> {
         }
     }
 
-    /// The reader was busy elsewhere: the server is not to blame for that time.
-    pub(crate) fn was_not_read(&mut self, time: Duration) {
-        self.quiet.since += time;
-    }
-
     fn is_not_stalled(&self, url: &HttpUrl) -> Result<(), GetError> {
         let timeout = self.settings.timeout;
-        if clock::since(self.quiet.since) < timeout {
+        if self.quiet.time() < timeout {
             return Ok(());
         }
         Err(GetError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })

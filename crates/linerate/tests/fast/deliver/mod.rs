@@ -14,8 +14,6 @@ mod others;
 mod planted;
 mod poisoned;
 mod progress;
-mod put_deaths;
-mod put_liars;
 mod puts;
 mod s3;
 mod tls;

@@ -2,20 +2,11 @@
 //! others can write to. What comes of it is the right file, or none and a sentence, and nothing of others is harmed.
 
 use super::liars::{ranges, reply};
-use super::planted::{
-    BLOCK, VICTIM, clear, give_away, head, journal, journal_of, part_of, plant, plant_at_random,
-};
-use crate::support::process::{Ends, beside_each_other};
+use super::planted::{VICTIM, clear, give_away, head, journal, journal_of, part_of, plant};
+use crate::support::process::Ends;
 use crate::support::served::{FakeServer, Served, content, fails, get, get_json, place};
 use crate::support::{linerate, names, text};
-use linerate::deliver::get::{ExcludedNames, GetSpec, fetch, find};
-use linerate::deliver::tls::TlsTrust;
-use linerate_system::stop::Stop;
-use linerate_testing::folder_in_memory;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 const TAG: &str = "ETag: \"a\"\r\n";
 const TAGS: (Option<&str>, Option<&str>) = (Some("\"a\""), None);
@@ -174,85 +165,4 @@ fn a_folder_puts_no_dotfiles_into_the_home_folder() {
     // The user named it.
     assert_eq!(get(&server.url(".bashrc"), &[]).0, Some(0));
     assert_eq!(names(&home), [".bashrc", "other"]);
-}
-
-/// What came of one transfer within this process: its exit status, and whether it says that it was verified.
-fn get_here(url: &str, out: &Path) -> (u8, bool, u64) {
-    let stop = Stop::new();
-    let spec = GetSpec {
-        urls: vec![url.parse().expect("a URL")],
-        output: out.into(),
-        streams: 1,
-        nics: Vec::new(),
-        addresses: Vec::new(),
-        replace: false,
-        keeps_same: false,
-        is_other_half: false,
-        sha256: None,
-        bytes_per_second: None,
-        token: None,
-        store: None,
-        trust: TlsTrust::default(),
-        timeout: Duration::from_secs(30),
-        excluded: ExcludedNames::default(),
-        awaited: None,
-        archive: None,
-    };
-    let found = find(&spec, &stop).expect("the server answers");
-    let end = fetch(&spec, found, &AtomicU64::new(0), None, &stop).expect("a folder");
-    let file = &end.run.transfer.as_ref().expect("files").files[0];
-    (end.exit_status(), !file.verified.is_empty(), file.kept_not_compared_bytes)
-}
-
-/// `LINERATE_STATES` says how many; the counts are printed.
-#[test]
-fn no_state_of_a_part_and_its_journal_makes_a_wrong_file_pass() {
-    let states = std::env::var("LINERATE_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(120u64);
-    let (small, large) = (content(75, (1 << 20) + 77), content(76, BLOCK + (1 << 20)));
-    let lines = [TAG, "ETag: \"a\"\r\nLinerate: blocks\r\n"];
-    let servers = lines.map(|lines| {
-        [&small, &large].map(|right| (ranges(right.clone(), lines, |_, _| {}), lines != TAG, right))
-    });
-    let [verified, kept, fetched, refused] = [const { AtomicU32::new(0) }; 4];
-    beside_each_other(0..states, |number| {
-        let folder = folder_in_memory();
-        let out = folder.path().join("out");
-        let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (server, has_sums, right) = &servers[number as usize % 2][usize::from(number % 8 > 5)];
-        let url = server.url("file");
-        let of_file = head(&url, right.len(), TAGS, folder.path());
-        let laid = plant_at_random(&mut state, &out, right, &of_file);
-        let (status, is_verified, kept_bytes) = get_here(&url, &out);
-        let case = format!("state {number}: {laid:?}, status {status}, verified {is_verified}");
-        let landed = std::fs::read(out.join("file")).ok();
-        let is_right = landed.as_ref().is_none_or(|own| own == *right);
-        // Without sums nobody can say of what this user's own earlier start left, and the report has that.
-        assert!(is_right || !has_sums && !is_verified && kept_bytes > 0, "{case}");
-        assert_eq!(landed.is_some(), status == 0, "{case}");
-        assert_eq!(std::fs::read(folder.path().join("victim")).expect("there"), VICTIM, "{case}");
-        for (path, laid) in laid {
-            assert!(!laid.is_foreign() || status != 0 && path.symlink_metadata().is_ok(), "{case}");
-        }
-        if landed.is_some() {
-            let of = |path: &Path| std::fs::metadata(path).expect("there");
-            assert_eq!((of(&out.join("file")).uid(), names(&out).len()), (of(&out).uid(), 1), "{case}");
-        }
-        let count = match (status, is_verified, kept_bytes) {
-            (0, true, _) => &verified,
-            (0, false, 0) => &fetched,
-            (0, false, _) => &kept,
-            _ => &refused,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-    });
-    let count = |count: &AtomicU32| count.load(Ordering::Relaxed);
-    println!(
-        "{states} states: {} verified, {} fetched from a server without sums, {} with bytes kept and not compared, {} \
-         refused; 0 wrong bytes verified",
-        count(&verified),
-        count(&fetched),
-        count(&kept),
-        count(&refused)
-    );
-    assert!([&verified, &fetched, &kept, &refused].iter().all(|counted| count(counted) > 0 || states < 100));
 }

@@ -2,14 +2,12 @@
 //! at all.
 
 use crate::support::process::{Ends, until};
-use crate::support::served::{HttpAnswer, Served, content, place};
+use crate::support::served::{FakeServer, HttpAnswer, Served, content, place};
 use crate::support::{linerate, names, text, write_secret};
-use linerate::deliver::blocks::BlockSum;
 use linerate::deliver::http::digest::show_digest;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 pub const TOKEN: &str = "0123456789abcdef0123";
 
@@ -176,50 +174,6 @@ fn a_body_in_chunks_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_that_is_held_gets_its_name_by_its_sum_alone() {
-    let (_folder, data, _, server) = writable();
-    let request = |target: &str, body: &str, last: bool| {
-        let close = if last { "Connection: close\r\n" } else { "" };
-        format!(
-            "PUT {target} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n{close}Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-    };
-    let mut sum = BlockSum::begin();
-    sum.add(b"abc");
-    let right = format!("/new?linerate=land&sum={:016x}", sum.end());
-    let statuses = |requests: &[String]| {
-        let mut stream = server.send(requests.concat().as_bytes());
-        let mut answers = Vec::new();
-        let _ = stream.read_to_end(&mut answers);
-        let text = String::from_utf8_lossy(&answers).into_owned();
-        let heads = text.split("HTTP/1.1 ").skip(1);
-        heads.map(|head| head[..3].parse::<u16>().expect("a status")).collect::<Vec<_>>()
-    };
-    let hold = |last| request("/new?linerate=hold", "abc", last);
-    // Never landed: gone with its connection.
-    assert_eq!(statuses(&[hold(true)]), [202]);
-    let gone = || {
-        until("nothing of it is left", || names(&data) == ["file"]);
-        names(&data)
-    };
-    assert_eq!(gone(), ["file"]);
-    assert_eq!(
-        statuses(&[hold(false), request("/new?linerate=land&sum=0000000000000000", "", true)]),
-        [202, 422]
-    );
-    assert_eq!(gone(), ["file"]);
-    assert_eq!(statuses(&[hold(false), request(&right.replace("/new", "/other"), "", true)]), [202, 409]);
-    assert_eq!(gone(), ["file"]);
-    assert_eq!(
-        statuses(&[hold(false), request(&right, "", false), request(&right, "", true)]),
-        [202, 201, 409]
-    );
-    assert_eq!(std::fs::read(data.join("new")).expect("there"), b"abc");
-    assert_eq!(server.get("/new", &format!("Authorization: Bearer {TOKEN}\r\n")).text(), "abc");
-}
-
-#[test]
 fn a_digest_is_compared_and_a_large_body_is_asked_for() {
     use sha2::{Digest, Sha256};
     let (_folder, data, _, server) = writable();
@@ -253,43 +207,6 @@ fn a_digest_is_compared_and_a_large_body_is_asked_for() {
     std::io::Write::write_all(&mut stream, b"xyz").expect("sent");
     assert_eq!(HttpAnswer::read(stream).status, 201);
     assert_eq!(std::fs::read(data.join("more")).expect("there"), b"xyz");
-}
-
-#[test]
-fn who_dies_in_the_middle_leaves_nothing_at_the_place() {
-    let (folder, data, token, server) = writable();
-    let big = folder.path().join("big");
-    let content = content(53, 24 << 20);
-    std::fs::write(&big, &content).expect("written");
-    let (url, listen) = (server.url(""), format!("127.0.0.1:{}", server.port));
-    let start = || {
-        let mut put = linerate();
-        put.arg("put").args([text(&big), &url, "--token-file", text(&token), "--rate-limit", "20MB/s"]);
-        put.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
-    };
-    let part = data.join(".big.linerate-part");
-    let wait = |there: bool| {
-        // A start of which no byte came leaves nothing.
-        until("bytes come, or go", || part.metadata().is_ok_and(|part| part.len() > 0) == there);
-    };
-    let mut client = start();
-    wait(true);
-    client.kill().expect("killed");
-    client.wait().expect("it ends");
-    assert_eq!(names(&data), [".big.linerate-part", "file"]);
-    std::fs::remove_file(&part).expect("removed");
-    let mut client = start();
-    wait(true);
-    server.kill();
-    // It tries again, and gives up.
-    assert!(!client.wait().expect("it ends").success());
-    assert!(!data.join("big").exists());
-    let server = Served::start_at(&[&data], &listen, &["--writable", "--token-file", text(&token)]);
-    let (status, report, errors) = put(&[text(&big), &url, "--token-file", text(&token)]);
-    assert_eq!(status, Some(0), "{errors} {report}");
-    assert!(std::fs::read(data.join("big")).expect("there") == content);
-    assert_eq!(names(&data), ["big", "file"]);
-    drop(server);
 }
 
 #[test]
@@ -350,16 +267,15 @@ fn curl_puts_too_and_wrong_words_are_one_sentence() {
 /// A server of another kind is asked whether the file is there, and gets it by a plain PUT.
 #[test]
 fn other_servers_get_a_plain_put_where_nothing_is_there() {
-    use std::io::Write;
     use std::sync::{Arc, Mutex};
     let kept: Arc<Mutex<Option<Vec<u8>>>> = Arc::default();
     let own = Arc::clone(&kept);
-    let other = crate::support::served::FakeServer::start(move |head, stream| {
+    let other = FakeServer::start(move |head, stream| {
         let mut kept = own.lock().expect("kept");
         let answer = match (head.split(' ').next(), kept.as_ref()) {
             (Some("PUT"), None) => {
                 assert!(head.contains("If-None-Match: *") && !head.contains("linerate=hold"), "{head}");
-                let mut body = vec![0; super::put_liars::length(head)];
+                let mut body = vec![0; length(head)];
                 stream.read_exact(&mut body).expect("the body");
                 *kept = Some(body);
                 "201 Created\r\nContent-Length: 0".to_string()
@@ -382,4 +298,30 @@ fn other_servers_get_a_plain_put_where_nothing_is_there() {
     let (status, _, errors) = put(&[text(&file), &url]);
     assert_eq!(status, Some(3), "{errors}");
     assert!(errors.contains("another file of this name"), "{errors}");
+}
+
+/// What a head says of the body that follows it.
+fn length(head: &str) -> usize {
+    let line = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    line.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// It has the file by its own word, whatever it says beside; or does not take it.
+#[test]
+fn an_answer_without_end_is_not_read_and_one_that_sends_on_is_named() {
+    for (answer, exit, outcome, says) in [
+        ("201 Created\r\nContent-Length: 9223372036854775807", 0, "put", ""),
+        ("307 Redirect\r\nLocation: http://127.0.0.1:1/there\r\nContent-Length: 0", 3, "failed", "(307)"),
+    ] {
+        let other = FakeServer::start(move |head, stream| {
+            let is_put = head.starts_with("PUT");
+            let _ = stream.read_exact(&mut vec![0; length(head)]);
+            let answer = if is_put { answer } else { "404 Not Found\r\nContent-Length: 0" };
+            let _ = write!(stream, "HTTP/1.1 {answer}\r\nConnection: close\r\n\r\n");
+        });
+        let (_folder, data, _) = place(b"content");
+        let (status, report, errors) = put(&[text(&data.join("file")), &other.url("new")]);
+        assert_eq!((status, outcomes(&report, outcome)), (Some(exit), 1), "{errors} {report}");
+        assert!(errors.contains(says), "{errors}");
+    }
 }

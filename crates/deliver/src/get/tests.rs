@@ -1,0 +1,54 @@
+//! A stream of a transfer, with all that it asks and answers, on a network without sockets and a simulated clock.
+
+mod liars;
+mod simulated;
+
+use super::landed::Landings;
+use super::plan::{GetPlan, WantedFile};
+use super::routes::Routes;
+use super::stream::GetStream;
+use super::{ClientSettings, GetError};
+use crate::server_facts::ServerFacts;
+use crate::stream_tally::StreamTally;
+use crate::tests::network::{self, FarEnd};
+use crate::tls::TlsTrust;
+use linerate_measure::run::TransferFile;
+use linerate_system::clock::simulated::SimulatedClock;
+use linerate_system::stop::Stop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Without progress for so long a connection is given up.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const SERVER: &str = "http://10.1.1.1";
+
+/// What one stream makes of these files, as a start of its own, the time that it takes, and the bytes that count as there.
+fn fetched(
+    files: Vec<WantedFile>,
+    accept: impl FnMut() -> Option<Box<dyn FarEnd>> + 'static,
+    clock: &SimulatedClock,
+) -> (Vec<TransferFile>, Vec<GetError>, Duration, u64) {
+    let (_entered, before) = (clock.enter(), clock.passed());
+    let (stop, there, facts) = (Stop::new(), AtomicU64::new(0), ServerFacts::new(false));
+    let settings = ClientSettings::new(&stop, TIMEOUT, 1 << 20, None, TlsTrust::default());
+    let routes = Routes::new(settings, &[], 1);
+    let (landings, tally) = (Landings::new((false, false), None, None), StreamTally::default());
+    let plan = GetPlan::new(files, 1, None, &there, (&facts, &stop));
+    let mut stream = GetStream {
+        number: 0,
+        receives: false,
+        plan: &plan,
+        routes: &routes,
+        route: 0,
+        settings: routes.settings(0),
+        landings: &landings,
+        tally: &tally,
+        connection: None,
+        writer: None,
+        ahead: None,
+    };
+    network::with(accept, || stream.run());
+    landings.finish();
+    let (reports, errors, ..) = landings.taken();
+    (reports, errors, clock.passed() - before, there.load(Ordering::Relaxed))
+}

@@ -1,0 +1,107 @@
+//! Servers of which each lies in its own way, all the time: what comes of it is a sentence, in its time, and no file.
+
+use super::super::error::GetError;
+use super::super::plan::WantedFile;
+use super::{SERVER, TIMEOUT, fetched};
+use crate::http::head::RequestHead;
+use crate::tests::network::{Answering, Answers, FarEnd, Sent};
+use crate::tests::server::head_of;
+use linerate_system::clock::simulated::SimulatedClock;
+use linerate_testing::folder_in_memory;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What comes of a file that such a server has, how long that takes, and how often it is connected to.
+fn ended(answer: impl FnMut(&RequestHead, &mut Answers) + Clone + 'static) -> (GetError, Duration, u32) {
+    let (folder, clock, connections) = (folder_in_memory(), SimulatedClock::new(), Rc::new(Cell::new(0)));
+    let counted = Rc::clone(&connections);
+    let url = format!("{SERVER}/file").parse().expect("a URL");
+    let wanted = WantedFile::new(url, folder.path().join("file"), None, None);
+    let accept = move || {
+        counted.set(counted.get() + 1);
+        Some(Box::new(Answering(answer.clone())) as Box<dyn FarEnd>)
+    };
+    let (reports, mut errors, time, _) = fetched(vec![wanted], accept, &clock);
+    let left = std::fs::read_dir(folder.path()).expect("a list").count();
+    assert_eq!((reports.len(), errors.len(), left), (1, 1, 0), "{errors:?}");
+    (errors.remove(0), time, connections.get())
+}
+
+fn empty(status: u16, lines: &str, answers: &mut Answers) {
+    answers.push_back(head_of(status, &format!("{lines}Content-Length: 0\r\n")));
+}
+
+/// The answer to a HEAD, and this to what follows.
+fn then(head: &RequestHead, answers: &mut Answers, lines: &str, body: &[u8]) {
+    let is_part = head.method == "GET" && lines.contains("Content-Range");
+    answers.push_back(head_of(if is_part { 206 } else { 200 }, lines));
+    if head.method == "GET" {
+        answers.extend([Sent::from(body.to_vec()), Sent::End]);
+    }
+}
+
+const LARGE: &str = "ETag: \"a\"\r\nAccept-Ranges: bytes\r\nContent-Length: 9000000\r\n";
+
+#[test]
+fn each_lie_is_a_sentence_in_its_time() {
+    type Lie = fn(&RequestHead, &mut Answers);
+    // What it says, and whether it is for good: then it is not asked again.
+    let lies: [(&str, bool, Lie); 20] = [
+        ("does not say how long", true, |_, answers| answers.push_back(head_of(200, ""))),
+        ("does not say how long", true, |_, answers| empty(200, "Transfer-Encoding: chunked\r\n", answers)),
+        ("packed (gzip)", true, |_, answers| empty(200, "Content-Encoding: gzip\r\n", answers)),
+        ("404", true, |_, answers| empty(404, "", answers)),
+        ("403", true, |_, answers| empty(403, "", answers)),
+        ("421", true, |_, answers| empty(421, "", answers)),
+        ("status 204", true, |_, answers| empty(204, "", answers)),
+        ("status 999", false, |_, answers| empty(999, "", answers)),
+        ("status 302", true, |_, answers| empty(302, "", answers)),
+        ("more than 10 redirections", true, |head, answers| {
+            empty(302, &format!("Location: {}x\r\n", head.target), answers);
+        }),
+        ("speaks HTTP only, not file", true, |_, answers| {
+            empty(301, "Location: file:///etc/passwd\r\n", answers)
+        }),
+        ("--token-file", true, |_, answers| empty(301, "Location: http://a:b@h/\r\n", answers)),
+        ("status 100", true, |_, answers| answers.push_back(Sent::Endless(b"HTTP/1.1 100 C\r\n\r\n"))),
+        ("block 0 differs from the server's", false, |_, answers| {
+            empty(200, "Linerate-Sum: 0123456789abcdef\r\n", answers);
+        }),
+        ("status 500", false, |_, answers| empty(500, "", answers)),
+        ("503", false, |_, answers| empty(503, "Retry-After: 1\r\n", answers)),
+        ("is no HTTP", false, |_, answers| answers.push_back(Sent::Endless(b"A: bbbbbbbbbbbbbbb\r\n"))),
+        ("closed without an answer", false, |_, answers| answers.push_back(Sent::End)),
+        ("next to nothing came for 5 s", false, |_, _| {}),
+        ("another part", false, |head, answers| {
+            then(head, answers, &format!("{LARGE}Content-Range: bytes 1-9000000/9000001\r\n"), b"");
+        }),
+    ];
+    for (says, is_final, lie) in lies {
+        let (error, time, connections) = ended(lie);
+        assert!(error.to_string().contains(says), "{says}: {error}");
+        assert_eq!(connections < 2, is_final, "{says}: {connections}");
+        let most = if is_final { TIMEOUT } else { 6 * TIMEOUT };
+        assert!(time < most && (is_final || time >= Duration::from_millis(700)), "{says}: {time:?}");
+    }
+}
+
+/// It is waited for as long as it asks, within bounds, and five minutes in all.
+#[test]
+fn a_server_that_is_always_busy_is_given_up() {
+    for (seconds, requests) in [("7", 43..45), ("1000", 30..32), ("0", 2_900..3_100)] {
+        let asked = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&asked);
+        let (error, time, connections) = ended(move |_, answers| {
+            counted.set(counted.get() + 1);
+            empty(503, &format!("Server: linerate/1\r\nRetry-After: {seconds}\r\n"), answers);
+        });
+        assert!(matches!(error, GetError::Overloaded { .. }), "{error}");
+        assert!(
+            requests.contains(&asked.get()) && connections == 1,
+            "{seconds}: {} {connections}",
+            asked.get()
+        );
+        assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{seconds}: {time:?}");
+    }
+}

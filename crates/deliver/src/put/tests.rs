@@ -1,0 +1,3 @@
+//! A stream of `put`, on a network without sockets and a simulated clock.
+
+mod simulated;
