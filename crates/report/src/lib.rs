@@ -67,7 +67,8 @@ pub use style::NO_SCREEN;
 /// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     if let Some(fleet) = &run.fleet {
-        return fleet::document(run, fleet).screen(width.max(60), style::Style::of(width, colour));
+        let style = style::Style::of(width, colour).with_tables_of(60);
+        return fleet::document(run, fleet).screen(width.max(40), style);
     }
     match run.stage {
         None => whole_path::screen(run, width, colour),

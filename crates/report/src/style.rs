@@ -21,12 +21,18 @@ pub(crate) enum Weight {
 pub(crate) struct Style {
     colour: bool,
     screen: bool,
+    least_table: usize,
 }
 
 impl Style {
     /// For a screen of this width, or for no screen.
     pub(crate) const fn of(width: usize, colour: bool) -> Style {
-        Style { colour, screen: width < NO_SCREEN }
+        Style { colour, screen: width < NO_SCREEN, least_table: 0 }
+    }
+
+    /// On a narrower screen its lines are broken by the terminal, rather than that columns are lost.
+    pub(crate) const fn with_tables_of(self, least_table: usize) -> Style {
+        Style { least_table, ..self }
     }
 
     /// What is shown is read on a screen, where lines have an end.
@@ -36,7 +42,7 @@ impl Style {
 
     /// How wide a table may be where text is wrapped at `width`.
     pub(crate) fn table(self, width: usize) -> usize {
-        if self.screen { width } else { NO_SCREEN }
+        if self.screen { width.max(self.least_table) } else { NO_SCREEN }
     }
 
     pub(crate) fn weighed(self, weight: Weight, text: &str) -> String {

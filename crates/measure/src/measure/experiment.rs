@@ -86,9 +86,7 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
         return Ok(None);
     }
     // Of what is sent over UDP not all arrives.
-    if protocol == Protocol::Tcp {
-        stages.undisturbed = std::mem::take(&mut experiment.undisturbed);
-    }
+    stages.undisturbed.extend(experiment.undisturbed.drain(..).filter(|_| protocol == Protocol::Tcp));
     match experiment.end() {
         // What was recorded until Ctrl-C is kept, and nobody asks why it is no more.
         record if stages.stopped() => Ok(record.ok()),

@@ -196,9 +196,7 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         rounds = 1;
     }
     let is_decided = stages.experiment.as_ref().is_some_and(experiment::decides);
-    if !is_decided {
-        stages.undisturbed.clear();
-    }
+    stages.undisturbed.retain(|_| is_decided);
     if is_decided && stages.goal.repeats <= LEAST_ROUNDS {
         // What limits is known: the devices alone tell only how far it could be raised, and another protocol's verdict is
         // observed.

@@ -262,9 +262,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     let (zero_copy, rate_limit) = (observed.zero_copy, observed.rate_limit);
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
     let is_headline = flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol);
-    if is_headline && !stages.undisturbed.is_empty() {
-        measurement.add_earlier(&stages.undisturbed);
-    }
+    measurement.add_earlier(if is_headline { &stages.undisturbed } else { &[] });
     stages.part_members(&mut measurement);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);

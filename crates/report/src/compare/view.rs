@@ -65,7 +65,8 @@ const SIDES: [Column; 7] = [
 /// For a terminal, at most `width` columns wide; a newline at its end.
 pub fn screen(comparison: &Comparison, width: usize, colour: bool) -> String {
     let heads = heads(comparison);
-    document(comparison, &heads, &[]).screen(width.clamp(60, 140), Style::of(width, colour))
+    let style = Style::of(width, colour).with_tables_of(60);
+    document(comparison, &heads, &[]).screen(width.clamp(40, 140), style)
 }
 
 /// The whole page; the runs themselves give the plots.

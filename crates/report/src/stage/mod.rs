@@ -59,11 +59,11 @@ fn title(run: &Run, stage: Stage) -> String {
     }
 }
 
-/// No line is wider than `width`; ends with a newline.
+/// No line is wider than `width`, but for tables, which have 60 columns; ends with a newline.
 pub(super) fn terminal(run: &Run, stage: Stage, width: usize, style: Style) -> String {
     let widest = if matches!(stage, Stage::Memory | Stage::Get | Stage::Put) { 110 } else { 140 };
     let errors = if style.is_screen() { ERRORS } else { usize::MAX };
-    document(run, stage, errors).screen(width.clamp(60, widest), style)
+    document(run, stage, errors).screen(width.clamp(40, widest), style.with_tables_of(60))
 }
 
 /// The whole page.
