@@ -6,6 +6,7 @@ use linerate_system::stop::Stop;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{poll, read};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -15,9 +16,6 @@ use std::io::{self, IsTerminal, Stdout, stdin, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Between two looks whether to stop, while nothing is drawn.
-const KEY_LOOK: Duration = Duration::from_millis(100);
 
 /// The screen is ours now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -81,7 +79,9 @@ impl OwnedTerminal {
         println!("\nany key goes back to the watch");
         TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        while !stop.is_ended() && !self.wait_key(KEY_LOOK)? {}
+        while !stop.is_ended() && !self.wait_key(Duration::from_millis(100))? {}
+        // It asks for nothing else.
+        while poll(Duration::ZERO)? && read().is_ok() {}
         enter()?;
         self.terminal.clear()
     }
