@@ -37,11 +37,11 @@ pub(crate) fn start_agent(host: &SshHost, stop: &Stop) -> Result<(SocketAddr, Ke
     let key = Key::random()?;
     let (mut program, mut stdin, stdout) =
         SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
-    let told = address_in(stdout, LARGEST_OUTPUT_BYTES)
+    let announced = address_in(stdout, LARGEST_OUTPUT_BYTES)
         .map_err(|error| lacks(host, SshProgramError::NoThread(error)))?;
     // If it has ended already, its complaint says why.
     let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
-    let listens = await_address(host, &mut program, &told, stop)?;
+    let listens = await_address(host, &mut program, &announced, stop)?;
     let address = resolve_host(&host.host, listens.port()).map_err(|why| {
         let host_name = &host.host;
         lacks(
@@ -66,13 +66,13 @@ fn lacks(host: &SshHost, why: impl Display) -> Failure {
 fn await_address(
     host: &SshHost,
     program: &mut SshProgram,
-    told: &Receiver<SocketAddr>,
+    announced: &Receiver<SocketAddr>,
     stop: &Stop,
 ) -> Result<SocketAddr, Failure> {
     let began = clock::now();
     while clock::since(began) < START {
         let ended = program.ended();
-        if let Ok(address) = told.try_recv() {
+        if let Ok(address) = announced.try_recv() {
             return Ok(address);
         }
         if let Some(status) = ended {
