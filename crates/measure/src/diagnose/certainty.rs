@@ -50,7 +50,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         kind: kind(prediction),
         of_sink: prediction.is_of_sink(),
         tied: &tied_kinds,
-        rounds: path.map_or(0, |path| path.samples.len() as u32),
+        rounds: path.map_or(0, |path| rounds(path, prediction, figures)),
         least_rounds: LEAST_ROUNDS,
         distrust: distrust(prediction, plan, figures, &evidence),
         others: others.is_some(),
@@ -72,6 +72,12 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         None => (verdict, doubt, others),
     };
     Judged { verdict, doubt, path: judgement, tied, others, evidence: listed(&evidence, path), cut_short }
+}
+
+/// In which the path was measured beside its parts. With an experiment it has earlier samples, too.
+fn rounds(path: &Measurement, prediction: &Prediction, figures: &Figures) -> u32 {
+    let beside = path.experiment.as_ref().and_then(|_| figures.whole_network(prediction.protocol, false));
+    path.samples.len().min(beside.map_or(usize::MAX, |network| network.samples.len())) as u32
 }
 
 /// What kind of thing the largest part of the cut is.

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing is taken for so long at first.
 const OBSERVED: Duration = Duration::from_secs(3);
-/// A sample of the flow's rate meanwhile, nanoseconds.
-const SAMPLE_NANOS: u64 = 500_000_000;
+/// Samples of the flow's rate meanwhile.
+const SAMPLES: usize = 6;
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 
@@ -363,18 +363,13 @@ impl Experiment {
     }
 }
 
-/// The flow's rate in whole samples, bytes a second.
+/// The flow's rate, bytes a second, in parts of equal time; the rest is in none.
 fn samples(ticks: &[ShareCounts]) -> Vec<f64> {
-    let (mut rates, mut bytes, mut nanos) = (Vec::new(), 0, 0);
-    for tick in ticks {
-        bytes += tick.flow.iter().sum::<u64>();
-        nanos += tick.nanos;
-        if nanos >= SAMPLE_NANOS {
-            rates.push(bytes as f64 / (nanos as f64 * 1e-9));
-            (bytes, nanos) = (0, 0);
-        }
-    }
-    rates
+    let rate = |part: &[ShareCounts]| {
+        let nanos: u64 = part.iter().map(|tick| tick.nanos).sum();
+        part.iter().flat_map(|tick| &tick.flow).sum::<u64>() as f64 / (nanos as f64 * 1e-9)
+    };
+    ticks.chunks_exact((ticks.len() / SAMPLES).max(1)).map(rate).collect()
 }
 
 /// The smallest dose with which the shares are known in time, and the times of its slots.
@@ -434,10 +429,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_observed_is_sampled_twice_a_second() {
-        let tick = |bytes| ShareCounts { nanos: 200_000_000, flow: vec![bytes; 2], ..ShareCounts::default() };
-        let ticks = [1, 2, 3, 4, 5, 6, 7].map(tick);
-        let rates: Vec<u64> = samples(&ticks).iter().map(|rate| rate.round() as u64).collect();
-        assert_eq!(rates, [20, 50], "bytes a second of 0.6 s each; the rest is no whole sample");
+    fn what_is_observed_is_six_samples() {
+        let tick = |bytes| ShareCounts { nanos: 250_000_000, flow: vec![bytes; 2], ..ShareCounts::default() };
+        let ticks: Vec<ShareCounts> = (1..=13).map(tick).collect();
+        assert_eq!(samples(&ticks), [12.0, 28.0, 44.0, 60.0, 76.0, 92.0], "of two ticks each");
+        assert_eq!(samples(&ticks[..2]), [8.0, 16.0], "no more than there are ticks");
     }
 }
