@@ -17,48 +17,7 @@ const WIDTHS: [u32; 2] = [1200, 390];
 const PAPER_WIDTH: u32 = 702;
 
 /// Run in the report's page: what does not fit, which words do not fit their box, what went wrong.
-const PROBE: &str = r#"<script>
-const wrong = [];
-addEventListener('error', e => wrong.push('error: ' + e.message));
-addEventListener('load', () => {
-  const root = document.documentElement, wide = innerWidth;
-  if (root.scrollWidth > wide) {
-    wrong.push('page is ' + root.scrollWidth + ' wide in ' + wide);
-    for (const e of document.querySelectorAll('body *')) {
-      if (!e.closest('.scroll') && e.getBoundingClientRect().right > wide + 1) wrong.push(e.tagName + '.' + e.className);
-    }
-  }
-  for (const svg of document.querySelectorAll('svg')) {
-    const frame = svg.getBoundingClientRect();
-    for (const text of svg.querySelectorAll('text')) {
-      const box = text.getBoundingClientRect();
-      if (box.width && (box.left < frame.left - 2 || box.right > frame.right + 2 || box.bottom > frame.bottom + 2))
-        wrong.push('text leaves its picture: ' + text.textContent);
-    }
-  }
-  for (const block of document.querySelectorAll('.map g.block')) {
-    const frame = block.querySelector('rect').getBoundingClientRect();
-    for (const text of block.querySelectorAll('text')) {
-      if (text.getBoundingClientRect().right > frame.right + 1) wrong.push('text leaves its block: ' + text.textContent);
-    }
-  }
-  const clipped = e => e.scrollWidth > e.clientWidth + 1 && !e.closest('.scroll');
-  for (const e of document.querySelectorAll('h1,h2,h3,p,li,dt,dd,.tile,.finding')) if (clipped(e)) wrong.push('clipped: ' + e.textContent.slice(0, 60));
-  if (PAPER) for (const e of document.querySelectorAll('.scroll')) if (e.scrollWidth > e.clientWidth + 1) wrong.push('cut on paper: ' + e.textContent.slice(0, 60));
-  for (const e of document.querySelectorAll('.scroll')) {
-    e.focus();
-    const focused = document.activeElement === e, scrolls = e.scrollWidth > e.clientWidth;
-    if (scrolls && !focused) wrong.push('scrolls, but not by keyboard: ' + e.textContent.slice(0, 60));
-    e.blur();
-  }
-  const luminance = colour => { const [r, g, b] = colour.match(/[\d.]+/g).map(Number); return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255; };
-  const tell = () => parent.postMessage({ name: NAME, title: document.title, heading: document.querySelector('h1').textContent,
-    background: luminance(getComputedStyle(root).backgroundColor), ink: luminance(getComputedStyle(document.body).color),
-    pictures: document.querySelectorAll('svg').length, wrong }, '*');
-  addEventListener('message', tell);
-  tell();
-});
-</script>"#;
+const PROBE: &str = include_str!("browser_probe.html");
 
 /// The report with the probe, which the page's own policy would not run.
 fn probed(page: &str, name: &str, paper: bool) -> String {

@@ -10,8 +10,8 @@ use linerate::probe::{Machine, PciLink, probe};
 use linerate::protocol::Protocol;
 use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
+use linerate_testing::{goal, paths, sources};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
@@ -267,52 +267,18 @@ fn the_switches_of_an_oci_h100() {
 #[test]
 fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
     let Some(machine) = nccl("oci-H100-topology.xml") else { return };
-    let path = |name: &str, last: u8| PathPlan {
+    let path = |name: &str, of_it: PathPlan| PathPlan {
         name: name.into(),
-        peer: SocketAddr::from(([192, 0, 2, last], 7411)),
-        local: IpAddr::from([198, 51, 100, last]),
         nic: Some(name.into()),
         resource: format!("nic:{name}"),
-        receiver: format!("receiver:{last}"),
         node: Fact::Known(0),
-        mtu: Fact::Known(9000),
-        peer_mtu: Fact::Known(9000),
-        rate: Fact::unknown("the plan's to find"),
-        worker_cost: None,
+        ..of_it
     };
-    let source = SourcePlan {
-        path: "/data/file".into(),
-        resource: "disk:nvme0n1".into(),
-        node: Fact::Known(0),
-        length_bytes: 1 << 40,
-        block_bytes: 0,
-        queue_depth: 0,
-        direct: true,
-        received_by_tcp: false,
-        scratch: false,
-        writing: None,
-    };
-    let goal = Goal {
-        sources: Vec::new(),
-        peers: Vec::new(),
-        protocols: vec![Protocol::Tcp],
-        seconds: None,
-        repeats: 3,
-        budget_seconds: 40.0,
-        block_bytes: None,
-        queue_depth: None,
-        workers: None,
-        datagram_bytes: None,
-        congestion_control: None,
-        zero_copy: None,
-        sinks: Vec::new(),
-        verify: false,
-        rate_limit: None,
-        idle: false,
-        experiment: false,
-        flow: Default::default(),
-    };
-    let plan = plan(&machine, &goal, vec![source], vec![path("mlx5_0", 1), path("mlx5_1", 2)], false);
+    let ways =
+        ["mlx5_0", "mlx5_1"].into_iter().zip(paths(2)).map(|(name, of_it)| path(name, of_it)).collect();
+    let source = SourcePlan { resource: "disk:nvme0n1".into(), node: Fact::Known(0), ..sources(1).remove(0) };
+    let goal = Goal { protocols: vec![Protocol::Tcp], ..goal() };
+    let plan = plan(&machine, &goal, vec![source], ways, false);
     let ceiling = *plan.ceiling.bytes_per_second.known().expect("a ceiling");
     assert_eq!(plan.ceiling.cut, ["nic:mlx5_0", "nic:mlx5_1"], "{ceiling}");
     // Twice 180 Gb/s less the headers of jumbo frames.

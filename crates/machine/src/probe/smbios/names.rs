@@ -2,79 +2,23 @@
 //! it has nothing to say.
 
 /// Kinds of memory (DSP0134, 7.18.2), from code 1 on.
-const KINDS: [&str; 0x25] = [
-    "Other",
-    "Unknown",
-    "DRAM",
-    "EDRAM",
-    "VRAM",
-    "SRAM",
-    "RAM",
-    "ROM",
-    "Flash",
-    "EEPROM",
-    "FEPROM",
-    "EPROM",
-    "CDRAM",
-    "3DRAM",
-    "SDRAM",
-    "SGRAM",
-    "RDRAM",
-    "DDR",
-    "DDR2",
-    "DDR2 FB-DIMM",
-    "Reserved",
-    "Reserved",
-    "Reserved",
-    "DDR3",
-    "FBD2",
-    "DDR4",
-    "LPDDR",
-    "LPDDR2",
-    "LPDDR3",
-    "LPDDR4",
-    "Logical non-volatile device",
-    "HBM",
-    "HBM2",
-    "DDR5",
-    "LPDDR5",
-    "HBM3",
-    "MRDIMM",
-];
+const KINDS: &str = include_str!("memory_kinds.txt");
 
 /// Form factors (DSP0134, 7.18.1), from code 1 on.
-const FORMS: [&str; 0x11] = [
-    "Other",
-    "Unknown",
-    "SIMM",
-    "SIP",
-    "Chip",
-    "DIP",
-    "ZIP",
-    "Proprietary Card",
-    "DIMM",
-    "TSOP",
-    "Row Of Chips",
-    "RIMM",
-    "SODIMM",
-    "SRIMM",
-    "FB-DIMM",
-    "Die",
-    "CAMM",
-];
+const FORMS: &str = include_str!("memory_forms.txt");
 
 /// Kind of memory by its code.
 pub(super) fn kind(code: u8) -> &'static str {
-    by_code(&KINDS, code)
+    by_code(KINDS, code)
 }
 
 /// Form factor by its code.
 pub(super) fn form(code: u8) -> &'static str {
-    by_code(&FORMS, code)
+    by_code(FORMS, code)
 }
 
-fn by_code(names: &[&'static str], code: u8) -> &'static str {
-    usize::from(code).checked_sub(1).and_then(|at| names.get(at)).copied().unwrap_or("<OUT OF SPEC>")
+fn by_code(names: &'static str, code: u8) -> &'static str {
+    usize::from(code).checked_sub(1).and_then(|at| names.lines().nth(at)).unwrap_or("<OUT OF SPEC>")
 }
 
 /// The chip of the firmware itself is listed among the memory devices; it is no memory of the machine.

@@ -4,52 +4,7 @@ use super::*;
 use crate::plan::parts::{DeviceKind, JointKind, PartPlace};
 use proptest::prelude::*;
 
-const SMALL: &str = r#"
-[processor]
-sockets = 2
-cores = 8
-
-[memory]
-speed = 2933
-channels = 6
-
-[[socket_link]]
-between = [0, 1]
-link = "upi 10.4"
-links = 2
-
-[[slot]]
-name = "slot"
-on = ["node0", "node1"]
-pcie = "3x16"
-
-[[nic]]
-name = "eth0"
-on = "slot1"
-pcie = "pcie3x16"
-ports = 2
-rate = "100G"
-mtu = 9000
-
-[[controller]]
-name = "hba"
-on = "node0"
-pcie = "3x8"
-disk_ports = 4
-
-[[disk]]
-name = "sd"
-count = 3
-on = "hba"
-read = "500MB/s"
-
-[[disk]]
-name = "nvme0"
-on = "slot0"
-pcie = "3x4"
-read = "3.2GB/s"
-write = "1.8GB/s"
-"#;
+const SMALL: &str = include_str!("small.toml");
 
 /// The message with its place, of a file that is wrong.
 fn wrong(text: &str) -> String {

@@ -10,49 +10,7 @@ use proptest::prelude::*;
 /// Two nodes; a 10GE card in an x4 slot of node 0, an x8 slot free there, an x16 slot free at node 1; four
 /// disks.
 fn machine() -> MachineParts {
-    parse(
-        r#"
-        [processor]
-        sockets = 2
-        cores = 4
-        [memory]
-        speed = 1600
-        channels = 4
-        [[socket_link]]
-        between = [0, 1]
-        link = "qpi 8.0"
-        [[slot]]
-        name = "narrow"
-        on = "node0"
-        pcie = "1x4"
-        [[slot]]
-        name = "middle"
-        on = "node0"
-        pcie = "3x8"
-        [[slot]]
-        name = "wide"
-        on = "node1"
-        pcie = "3x16"
-        [[nic]]
-        name = "eth0"
-        on = "narrow"
-        pcie = "2x8"
-        rate = "10G"
-        mtu = 9000
-        [[controller]]
-        name = "hba"
-        on = "node0"
-        pcie = "3x8"
-        disk_ports = 5
-        [[disk]]
-        name = "sd"
-        count = 4
-        on = "hba"
-        read = "1GB/s"
-        write = "500MB/s"
-        "#,
-    )
-    .expect("a machine")
+    parse(include_str!("two_nodes.toml")).expect("a machine")
 }
 
 fn gigabits(parts: &MachineParts) -> f64 {

@@ -5,54 +5,7 @@ use crate::probe::{DiskKind, PciLink};
 use proptest::prelude::*;
 
 /// hwloc 3: two packages of one core, a switch-less tree with a NIC and a disk.
-const V3: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE topology SYSTEM "hwloc2.dtd">
-<topology version="3.0">
-  <object type="Machine" os_index="0" cpuset="0x00000007" allowed_cpuset="0x00000003" nodeset="0x00000005">
-    <object type="Package" os_index="0" cpuset="0x00000003" nodeset="0x00000001">
-      <info name="CPUVendor" value="GenuineIntel"/>
-      <info name="CPUFamilyNumber" value="6"/>
-      <info name="CPUModelNumber" value="85"/>
-      <info name="CPUModel" value="Xeon"/>
-      <object type="NUMANode" os_index="0" cpuset="0x00000003" nodeset="0x00000001" local_memory="1000"/>
-      <object type="L2Cache" cpuset="0x00000003" nodeset="0x00000001" cache_size="1048576" depth="2" cache_linesize="64" cache_type="0">
-        <object type="L1iCache" cpuset="0x00000003" nodeset="0x00000001" cache_size="32768" depth="1" cache_linesize="0" cache_type="2">
-          <object type="Core" os_index="4" cpuset="0x00000003" nodeset="0x00000001">
-            <object type="PU" os_index="0" cpuset="0x00000001" nodeset="0x00000001"/>
-            <object type="PU" os_index="1" cpuset="0x00000002" nodeset="0x00000001"/>
-          </object>
-        </object>
-      </object>
-      <object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[00-01]">
-        <object type="Bridge" bridge_type="1-1" depth="1" bridge_pci="0000:[01-01]" pci_busid="0000:00:02.0" pci_type="0604 [8086:2030] [8086:0000] 04 00" pci_link_speed="15.753846">
-          <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0200 [15b3:1017] [15b3:0007] 00 00" pci_link_speed="15.753846">
-            <info name="PCIVendor" value="Mellanox Technologies"/>
-            <info name="PCIDevice" value="MT27800 Family [ConnectX-5]"/>
-            <object type="OSDev" name="eth0" osdev_type="16"><info name="Address" value="00:11:22:33:44:55"/></object>
-            <object type="OSDev" name="mlx5_0" osdev_type="48"/>
-          </object>
-        </object>
-        <object type="PCIDev" pci_busid="0000:00:17.0" pci_type="0106 [8086:a182] [0000:0000] 04 00" pci_link_speed="0.000000">
-          <object type="OSDev" name="sda" osdev_type="1">
-            <info name="Size" value="1000KiB"/><info name="SectorSize" value="512"/><info name="LinuxDeviceID" value="8:0"/>
-            <info name="Model" value="ACME"/>
-          </object>
-        </object>
-      </object>
-    </object>
-    <object type="Package" os_index="1" cpuset="0x00000004" nodeset="0x00000004">
-      <object type="NUMANode" os_index="2" cpuset="0x00000004" nodeset="0x00000004" local_memory="500"/>
-      <object type="Core" os_index="0" cpuset="0x00000004"><object type="PU" os_index="2" cpuset="0x00000004"/></object>
-    </object>
-  </object>
-  <distances2 type="NUMANode" nbobjs="2" kind="5" name="NUMALatency" indexing="os">
-    <indexes length="4">0 2 </indexes>
-    <u64values length="6">10 21 </u64values>
-    <u64values length="6">21 10 </u64values>
-  </distances2>
-  <info name="HostName" value="dtn"/>
-  <info name="OSRelease" value="6.1.0"/>
-</topology>"#;
+const V3: &str = include_str!("v3.xml");
 
 /// hwloc 1: nodes hold sockets, distances inside, kinds as numbers, no version.
 const V1: &str = r#"<topology>

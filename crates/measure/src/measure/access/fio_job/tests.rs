@@ -3,32 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const COMMON: &str = "\
-; a comment, and another
-# of the other kind
-[global]
-ioengine=libaio
-direct=1
-bs=1m
-size=2g
-directory=/mnt/a:/mnt/b
-runtime = 1m
-time_based
-group_reporting
-
-[write]
-rw=write
-end_fsync=1
-numjobs=4
-
-[random]
-stonewall
-rw=randrw
-rwmixread=70
-bs=4k
-iodepth=16
-rate_iops=500
-";
+const COMMON: &str = include_str!("common.fio");
 
 fn refused(text: &str) -> String {
     parse(text).expect_err("it is refused").to_string()
