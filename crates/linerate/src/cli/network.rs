@@ -54,7 +54,6 @@ fn order(args: &NetworkArgs) -> NetworkSpec {
         congestion_control: args.congestion_control.clone(),
         window_bytes: args.window,
         pin: args.pin.clone(),
-        compare_pinning: args.compare_pinning,
         skip_receive_copy: args.skip_receive_copy,
         verify: args.verify,
         latency: !args.no_latency,

@@ -22,7 +22,7 @@ pub struct NetworkArgs {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Measure against an iperf3 server instead of an agent; port 5201 where none is given
-    #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "verify"])]
     pub iperf3: Option<String>,
     /// Send this file as well, whole, each stream a byte range: from the page cache, and past it (TCP)
     #[arg(long, value_name = "FILE")]
@@ -86,12 +86,10 @@ pub struct NetworkArgs {
     /// Socket buffers to ask for at both ends, which bound the window of TCP [default: the kernel's]
     #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
     pub window: Option<u64>,
-    /// Where threads run: auto (next to their NIC, at both ends), none, or a list of processors such as 2,4,6
+    /// Where threads run: auto (next to their NIC, at both ends), none, or a list of processors such as 2,4,6; repeat to
+    /// measure each figure each way
     #[arg(long, value_name = "auto|none|LIST", value_parser = pin, default_value = "auto")]
-    pub pin: Pin,
-    /// Measure each figure pinned and not pinned
-    #[arg(long)]
-    pub compare_pinning: bool,
+    pub pin: Vec<Pin>,
     /// Measure each figure of TCP once more with receivers that count and do not copy (MSG_TRUNC): the network alone
     #[arg(long, conflicts_with_all = ["iperf3", "no_receiver", "verify", "find_rate"])]
     pub skip_receive_copy: bool,

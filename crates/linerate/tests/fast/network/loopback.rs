@@ -109,7 +109,7 @@ fn whole_checksum(ranges: &[serde_json::Value]) -> u64 {
 
 #[test]
 fn pinned_and_not_pinned_are_side_by_side() {
-    let words = ["--protocol", "tcp", "--direction", "send", "--compare-pinning"];
+    let words = ["--protocol", "tcp", "--direction", "send", "--pin", "auto", "--pin", "none"];
     let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).ended();
     output.gives(0);
     let screen = &output.stdout;

@@ -83,7 +83,7 @@ fn three_nics_send_fragments_at_once_pinned_and_not() {
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let job = ["--protocol", "udp", "--datagram", "63K", "--window", "200K", "--rate", "240M"];
-    let how = ["--compare-pinning", "--seconds", "0.3", "--repeats", "2", "--yes", "--json"];
+    let how = ["--pin", "auto", "--pin", "none", "--seconds", "0.3", "--repeats", "2", "--yes", "--json"];
     let run = network(&hosts, &[&words[..], &job, &how].concat()).ended().gives(0).json();
     let names: Vec<&str> = measurements(&run).iter().filter_map(|one| one["name"].as_str()).collect();
     let plain = ["s0", "s1", "s2", "all paths"];

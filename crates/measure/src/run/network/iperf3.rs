@@ -32,12 +32,15 @@ pub fn conduct_iperf3(
     let mut run = Run::begin_stage(Stage::Network, name, machine, goal);
     (context.save)(&run)?;
     let loopback = address.ip().is_loopback();
+    let [pin] = order.pin.as_slice() else {
+        return Err(Failure::Usage("--pin: to iperf3 each figure is taken one way; give one of them".into()));
+    };
     let placed = place_streams(
         &run.machine,
         std::slice::from_ref(&path),
         order.streams.unwrap_or(1),
         1,
-        &order.pin,
+        pin,
         loopback,
     );
     let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
@@ -104,7 +107,7 @@ fn test(
             .map(|rate| linerate_facts::units::bits_per_second(rate) as u64 / u64::from(streams)),
         congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
         device: path.nic.clone().filter(|_| order.bind_device),
-        cores: if order.pin == Pin::None { Vec::new() } else { cores.to_vec() },
+        cores: if order.pin.contains(&Pin::None) { Vec::new() } else { cores.to_vec() },
         interval_seconds: order.seconds,
         ..Iperf3Test::default()
     }

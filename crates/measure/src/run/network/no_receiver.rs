@@ -73,7 +73,7 @@ pub fn conduct_no_receiver(
     let mut run = Run::begin_stage(Stage::Network, name, machine.clone(), order.goal());
     (context.save)(&run)?;
     let host = run.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
-    for pin in order.pinnings() {
+    for pin in order.pin.clone() {
         if context.stop.is_ended() {
             break;
         }
@@ -109,7 +109,7 @@ fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
             "--no-receiver needs a rate, since nobody says what arrives: give --rate, such as 5G".into(),
         );
     };
-    let seconds = order.seconds * f64::from(order.repeats) * order.pinnings().len() as f64;
+    let seconds = order.seconds * f64::from(order.repeats) * order.pin.len() as f64;
     if seconds > MOST_SECONDS {
         return usage(format!(
             "--no-receiver sends for {MOST_SECONDS:.0} s at most, and all windows together are {seconds:.0} s: \

@@ -40,9 +40,8 @@ pub struct NetworkSpec {
     pub congestion_control: Option<String>,
     /// Socket buffers to ask for at both ends.
     pub window_bytes: Option<u64>,
-    pub pin: Pin,
-    /// Each figure pinned and not pinned.
-    pub compare_pinning: bool,
+    /// Each figure is taken with each of these.
+    pub pin: Vec<Pin>,
     /// Each figure of TCP once more with receivers that do not copy.
     pub skip_receive_copy: bool,
     pub verify: bool,
@@ -65,12 +64,6 @@ impl NetworkSpec {
         Ok(machine)
     }
 
-    /// How each figure is taken: as asked for, and where both are to be compared also not pinned.
-    pub(super) fn pinnings(&self) -> Vec<Pin> {
-        let plain = (self.compare_pinning && self.pin != Pin::None).then_some(Pin::None);
-        std::iter::once(self.pin.clone()).chain(plain).collect()
-    }
-
     /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
     pub(super) fn goal(&self) -> Goal {
         Goal {
@@ -91,7 +84,8 @@ impl NetworkSpec {
     /// What cannot be meant is said before anything is connected.
     fn check(&self, machine: &Machine) -> Result<(), Failure> {
         self.check_rdma()?;
-        if let Pin::Cores(list) = &self.pin {
+        for pin in &self.pin {
+            let Pin::Cores(list) = pin else { continue };
             let online = |core: &u32| machine.cpu.logical.iter().any(|cpu| cpu.id == *core && cpu.online);
             if let Some(absent) = list.iter().find(|core| !online(core)) {
                 return Err(Failure::Lacks(format!(

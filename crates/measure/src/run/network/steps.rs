@@ -78,8 +78,7 @@ impl Steps<'_, '_> {
     fn expect(&mut self) {
         let order = self.order;
         let each = self.bench.windows.total().as_secs_f64() + 0.5;
-        let pinnings = if order.compare_pinning { 2.0 } else { 1.0 };
-        let pinnings = if order.skip_receive_copy { 2.0 * pinnings } else { pinnings };
+        let pinnings = order.pin.len() as f64 * if order.skip_receive_copy { 2.0 } else { 1.0 };
         let figures = (order.protocols.len() * order.directions.len()) as f64 * pinnings;
         // Its ends connect for each test.
         let by_rdma = (order.seconds.ceil() + 1.0) * f64::from(order.repeats) * self.bench.paths.len() as f64;
@@ -100,7 +99,7 @@ impl Steps<'_, '_> {
             congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
             send_buffer_bytes: order.window_bytes,
             receive_buffer_bytes: order.window_bytes,
-            pin: order.pin.clone(),
+            pin: order.pin.first().cloned().unwrap_or_default(),
             // Datagrams carry no checksum of our own.
             verify: order.verify && protocol == Protocol::Tcp,
             latency: order.latency,
@@ -140,7 +139,7 @@ impl Steps<'_, '_> {
 
     /// The figure, and where it is asked for the same without pinning.
     fn figures(&mut self, job: &StreamsJob, learned: &Learned) {
-        for pin in self.order.pinnings() {
+        for pin in self.order.pin.clone() {
             if self.stopped() {
                 return;
             }
