@@ -8,6 +8,7 @@ use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Bottleneck, ShareFigure};
 use linerate_measure::run::Run;
 use linerate_model::plan::wording::in_words;
+use linerate_model::shares::planned_id;
 use linerate_model::verdict::Verdict;
 
 /// Cells of a bar on a terminal that are a share of 1, and those of the scale beyond it.
@@ -34,7 +35,7 @@ pub(super) fn of<'a>(shares: &[ShareFigure], limit: Option<&Bottleneck>) -> Opti
         return None;
     }
     let cut = limit.map(|limit| limit.resources.as_slice()).unwrap_or_default();
-    let limits = |share: &ShareFigure| ids(share).iter().any(|id| cut.contains(id));
+    let limits = |share: &ShareFigure| ids(share).iter().any(|id| cut.contains(&planned_id(id)));
     let rows = shares.iter().map(|share| row(share, limits(share)));
     let blocks = vec![Block::Space, Block::Table(Table::new(COLUMNS, rows))];
     Some(Part::new("shares", "What it lost for what was taken", INTRO, blocks))

@@ -29,6 +29,11 @@ pub fn allow(cores: &[u32]) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
+/// The number of the calling thread, as `/proc/self/task` has it.
+pub fn thread_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
 /// Lets the calling thread's sleeps end when they are over: the kernel would put them off by up to 50 µs, to
 /// wake up less often (PR_SET_TIMERSLACK, prctl(2)).
 pub fn wake_on_time() {

@@ -42,7 +42,7 @@ impl AgentArgs {
             ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        Ok(AgentSettings { limits, allow, sink: self.open_sink()? })
+        Ok(AgentSettings { limits, allow, sink: self.open_sink()?, experiments: !self.no_experiment })
     }
 }
 

@@ -10,7 +10,7 @@ use linerate_model::plan::ResourceKind;
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::{
     Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource, Undecided,
-    decide, estimate_with_costs,
+    decide, estimate_with_costs, planned_id,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
@@ -177,7 +177,11 @@ fn limit(report: &ShareReport, decision: &Decision) -> Option<MeasuredLimit> {
         Some(MeasuredLimit {
             verdict,
             kind: LimitKind::from(report.resources[*first].kind),
-            ids: resources.iter().flat_map(|at| report.resources[*at].ids()).cloned().collect(),
+            ids: resources
+                .iter()
+                .flat_map(|at| report.resources[*at].ids())
+                .map(|id| planned_id(id))
+                .collect(),
         })
     };
     match decision {
@@ -227,6 +231,7 @@ fn headroom(limit: &MeasuredLimit, next: f64, cut: &[String], flow: f64) -> Stri
         LimitKind::Nic if limit.ids.len() > 1 => "Faster or more NICs",
         LimitKind::Nic => "A faster NIC",
         LimitKind::Cpu => "More or faster cores",
+        LimitKind::Receiver => "More CPU for the receiver or a further peer",
         _ => "More of it",
     };
     let verb = if cut.len() > 1 { "limit" } else { "limits" };

@@ -29,6 +29,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
+use linerate_model::shares::is_receiver_cpus;
 use linerate_model::verdict::Limit;
 use predict::{Prediction, predict};
 pub use product::*;
@@ -69,18 +70,15 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
             let measured = experiment::measured(prediction, &figures, &twins, inferred);
             let shares = measured.as_ref().map(|measured| measured.shares.clone()).unwrap_or_default();
             // What is taken from a NIC goes through what nothing is taken from, too.
-            let is_untaken = matches!(
-                judged.path.limit(),
-                Some(
-                    Limit::ReceiverThread { .. }
-                        | Limit::ReceiverQuota { .. }
-                        | Limit::ReceiverRateLimit { .. }
-                        | Limit::ReceiverCpus
-                        | Limit::ReceiverInterrupts { .. }
-                        | Limit::Quota { .. }
-                        | Limit::Steal { .. }
-                )
-            );
+            let takes_receiver =
+                shares.iter().any(|share| share.share.is_some() && is_receiver_cpus(&share.resource));
+            let is_untaken = match judged.path.limit() {
+                Some(Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } | Limit::ReceiverCpus) => {
+                    !takes_receiver
+                }
+                Some(Limit::ReceiverRateLimit { .. } | Limit::ReceiverInterrupts { .. }) => true,
+                limit => matches!(limit, Some(Limit::Quota { .. } | Limit::Steal { .. })),
+            };
             let measured = measured.filter(|measured| !is_untaken && !is_of_others(&measured.bottleneck));
             let (verdict, bottleneck) =
                 measured.map_or_else(inferred, |measured| (measured.verdict, measured.bottleneck));

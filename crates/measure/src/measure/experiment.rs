@@ -10,6 +10,7 @@
 pub(super) mod course;
 mod error;
 mod program;
+mod receivers;
 mod slots;
 mod takers;
 
@@ -75,7 +76,7 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
     }
     can_be_taken_from(stages, peers)?;
     let (workers, purposes) = with_takers(stages, &flow.workers);
-    let takers = Takers::of(stages, &workers, purposes);
+    let takers = Takers::of(stages, &workers, purposes, peers.sessions());
     let flow = Flow { workers, ..flow };
     let mut experiment = Experiment::new(stages, takers, &flow);
     stages.started(flow.stage, NAME, windows);
@@ -104,7 +105,8 @@ pub fn take_from_program(
     let disks = spec.disks.iter().enumerate();
     let disks =
         disks.map(|(at, disk)| (format!("disk:{}", disk.name), TakenDisk::new(disk.name.clone(), at)));
-    let mut takers = Takers::taking_from(clock::now(), disks.collect(), Vec::new(), spec.cores.clone());
+    let mut takers =
+        Takers::taking_from(clock::now(), disks.collect(), Vec::new(), spec.cores.clone(), Vec::new());
     let mut running = RunningWorkers::new(stop, false);
     takers.start(&mut running, |at, reads, gate| {
         let disk = &spec.disks[at];

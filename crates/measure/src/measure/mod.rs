@@ -26,7 +26,6 @@ mod read_again;
 mod reads_in_flight;
 mod rounds;
 pub mod running;
-mod samples;
 mod sender;
 pub mod statistics;
 mod stream_count;

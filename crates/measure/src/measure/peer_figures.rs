@@ -1,8 +1,7 @@
 //! What the other ends counted of a running test: rates at the receivers, their hosts' CPUs, what a sink did.
 
-use super::peers::{PeerError, Peers};
+use super::peers::{PeerError, Peers, stream_samples};
 use super::product::{ReceiverResult, SinkResult};
-use super::samples::stream_samples;
 use super::window::{Meter, WindowObservation};
 use linerate_model::plan::WorkerPlan;
 use linerate_transport::agent::{AgentSession, TestSample};

@@ -1,6 +1,5 @@
 //! The other ends: one control session a path, data streams opened with its tickets, and their end.
 
-use super::samples::stream_samples;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
@@ -11,7 +10,7 @@ use linerate_transport::agent::{
 };
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::start::Destination;
-use linerate_transport::flow::stream::{StreamRole, StreamSpec};
+use linerate_transport::flow::stream::{StreamRole, StreamSample, StreamSpec};
 use linerate_transport::flow::udp::UdpSender;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -248,6 +247,19 @@ impl Peers {
     }
 }
 
+/// The streams of the plan's workers, in their order; each session counts its own from 0.
+pub(super) fn stream_samples(samples: &[Option<TestSample>], workers: &[WorkerPlan]) -> Vec<StreamSample> {
+    let paths = workers.iter().map(|worker| worker.path + 1).max().unwrap_or(0);
+    let mut next = vec![0; paths];
+    let each = workers.iter().map(|worker| {
+        let number = next[worker.path];
+        next[worker.path] += 1;
+        let sample = samples.get(worker.path).and_then(Option::as_ref);
+        sample.and_then(|sample| sample.streams.get(number)).cloned().unwrap_or_default()
+    });
+    each.collect()
+}
+
 /// Workers on this path and on those that are opened after it, at the same agent.
 fn sharing(sessions: &[AgentSession], path: usize, workers: &[WorkerPlan]) -> u32 {
     let agent = |path: usize| sessions.get(path).map(|session| &session.hello().instance);
@@ -305,7 +317,6 @@ pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u
 mod tests {
     use super::*;
     use linerate_transport::agent::SinkOffer;
-    use linerate_transport::flow::stream::StreamSample;
 
     #[test]
     fn a_sink_that_keeps_nothing_is_one_sentence_with_its_host_and_disk() {

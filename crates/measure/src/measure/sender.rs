@@ -3,9 +3,9 @@
 
 use super::Stages;
 use super::peer_figures::FarHosts;
+use super::peers::stream_samples;
 use super::peers::{PeerError, Peers};
 use super::product::ReceiverResult;
-use super::samples::stream_samples;
 use super::tcp_figures::TcpFigures;
 use super::window::{Meter, WindowObservation, WorkerCounts};
 use linerate_facts::protocol::Protocol;

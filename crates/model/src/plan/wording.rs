@@ -133,6 +133,7 @@ pub fn in_words(all: &[&str]) -> String {
                 "controller" if these == "disks" => "what the disks share".into(),
                 "controller" => format!("controller{several} {these}"),
                 "receiver" => format!("the receiver{several} on {these}"),
+                "receiver-cpus" => format!("the CPUs of the receiver{several} on {these}"),
                 "cpu" => "the CPU".into(),
                 "memory" => "the memory".into(),
                 "window" => "the window".into(),

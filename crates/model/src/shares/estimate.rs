@@ -162,6 +162,12 @@ struct Experiment<'a> {
     meant: Vec<Vec<f64>>,
 }
 
+/// The fit where what taking costs CPUs counts as taken from these pools of them.
+struct Corrected {
+    fit: Fit,
+    cpus: Vec<usize>,
+}
+
 impl<'a> Experiment<'a> {
     fn of(record: &'a ShareRecord, costs: &'a [Option<f64>]) -> Self {
         let whole =
@@ -267,22 +273,26 @@ impl<'a> Experiment<'a> {
             raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
             pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, corrected.as_ref(), &known)),
             sum: fit.as_ref().filter(|_| !known.is_empty()).map(whole),
-            less_cpu_costs: corrected.as_ref().and_then(|_| self.cpu_costs(&known)),
+            less_cpu_costs: corrected.as_ref().and_then(|it| self.cpu_costs(it, &known)),
             carry_over: self.carry_over(&y),
             resources,
         }
     }
 
     /// What these have together, less what taking them cost the CPUs.
-    fn share(&self, fit: &Fit, corrected: Option<&Fit>, columns: &[usize]) -> Estimate {
+    fn share(&self, fit: &Fit, corrected: Option<&Corrected>, columns: &[usize]) -> Estimate {
         let raw = fit.sum(columns, -1.0);
-        let Some((corrected, costs)) = corrected.zip(self.cpu_costs(columns)) else { return raw };
+        let costs = corrected.and_then(|corrected| Some((corrected, self.cpu_costs(corrected, columns)?)));
+        let Some((corrected, costs)) = costs else { return raw };
         let error = if costs == CpuCosts::Whole { COST_ERROR } else { OWN_COST_ERROR };
-        let share = corrected.sum(columns, -1.0);
-        Estimate { half_width: share.half_width.hypot(error * (raw.value - share.value)), ..share }
+        let share = corrected.fit.sum(columns, -1.0);
+        let half_width = share.half_width.hypot(error * (raw.value - share.value));
+        let share = Estimate { half_width, ..share };
+        // It cannot explain more than there is.
+        if share.high() < 0.0 { Estimate { value: raw.value.min(0.0), ..raw } } else { share }
     }
 
-    fn pools(&self, fit: &Fit, corrected: Option<&Fit>, known: &[usize]) -> Vec<PoolShare> {
+    fn pools(&self, fit: &Fit, corrected: Option<&Corrected>, known: &[usize]) -> Vec<PoolShare> {
         let mut pools: Vec<PoolShare> = Vec::new();
         for (index, resource) in self.record.taken.iter().enumerate() {
             let Some(name) = &resource.pool else { continue };
@@ -301,11 +311,14 @@ impl<'a> Experiment<'a> {
         pools
     }
 
-    /// The pool of CPUs that the flow uses.
-    fn cpu(&self) -> Option<usize> {
-        let is_pool = |it: &TakenResource| it.kind == ResourceKind::Cpu && it.unit == TakenUnit::CpuNanos;
-        let index = self.record.taken.iter().position(is_pool)?;
-        self.usage[index].unknown().is_none().then_some(index)
+    /// Pools of CPUs that the flow uses, here and at its receivers.
+    fn cpus(&self) -> impl Iterator<Item = usize> {
+        let is_pool = |at: &usize| self.record.taken[*at].unit == TakenUnit::CpuNanos;
+        (0..self.usage.len()).filter(is_pool).filter(|at| self.usage[*at].unknown().is_none())
+    }
+
+    fn is_receiver(&self, index: usize) -> bool {
+        self.record.taken[index].kind == ResourceKind::Receiver
     }
 
     fn cost(&self, index: usize) -> Option<f64> {
@@ -315,33 +328,48 @@ impl<'a> Experiment<'a> {
     /// CPU time that a taker of bytes costs, or else its own, as a part of what the flow uses.
     fn side_effect(&self, index: usize, cpu: usize) -> Vec<f64> {
         let per_second = self.usage[cpu].per_second;
+        if self.is_receiver(cpu) {
+            // What is sent beside the flow is received as the flow is; what is read here costs nothing there.
+            let sends = self.record.taken[index].kind == ResourceKind::Nic;
+            let flow = mean(&self.rates(|slot| slot.counted.flow.iter().map(|bytes| *bytes as f64).sum()));
+            return self.rates(|slot| if sends { at(&slot.counted.taken, index) / flow } else { 0.0 });
+        }
         self.rates(|slot| match self.cost(index) {
             Some(nanos_per_byte) => nanos_per_byte * at(&slot.counted.taken, index) / per_second,
             None => at(&slot.counted.own_cpu_nanos, index) / per_second,
         })
     }
 
-    fn has_side_effect(&self, index: usize) -> bool {
+    fn has_side_effect(&self, index: usize, cpu: usize) -> bool {
         let is_bytes = self.record.taken[index].unit == TakenUnit::Bytes;
         // It is on for half of the slots.
-        let of = |cpu| 2.0 * mean(&self.side_effect(index, cpu)) > SIDE_EFFECT;
-        is_bytes && self.cpu().is_some_and(of)
+        is_bytes && 2.0 * mean(&self.side_effect(index, cpu)) > SIDE_EFFECT
     }
 
-    fn cpu_costs(&self, columns: &[usize]) -> Option<CpuCosts> {
-        let dear = columns.iter().filter(|column| self.has_side_effect(**column));
-        let costs = |column: &usize| self.cost(*column).map_or(CpuCosts::OfThreads, |_| CpuCosts::Whole);
-        dear.map(costs).reduce(|one, other| if one == other { one } else { CpuCosts::OfThreads })
+    fn cpu_costs(&self, corrected: &Corrected, columns: &[usize]) -> Option<CpuCosts> {
+        let pairs = columns.iter().flat_map(|column| corrected.cpus.iter().map(|cpu| (*column, *cpu)));
+        let dear = pairs.filter(|(column, cpu)| self.has_side_effect(*column, *cpu));
+        let is_whole = |column, cpu| self.is_receiver(cpu) || self.cost(column).is_some();
+        let costs = dear.map(|(column, cpu)| match is_whole(column, cpu) {
+            true => CpuCosts::Whole,
+            false => CpuCosts::OfThreads,
+        });
+        costs.reduce(|one, other| if one == other { one } else { CpuCosts::OfThreads })
     }
 
     /// A second reading where CPUs matter: what takers of bytes cost them counts as taken from them, too.
-    fn corrected(&self, fit: &Fit, y: &[f64]) -> Option<Fit> {
-        let cpu = self.cpu().filter(|cpu| fit.coefficient(*cpu, -1.0, 1).value > SIDE_EFFECT_SHARE)?;
+    fn corrected(&self, fit: &Fit, y: &[f64]) -> Option<Corrected> {
+        let matters = |cpu: &usize| fit.coefficient(*cpu, -1.0, 1).value > SIDE_EFFECT_SHARE;
+        let cpus: Vec<usize> = self.cpus().filter(matters).collect();
         let mut real = self.real.clone();
-        for index in (0..self.usage.len()).filter(|index| self.has_side_effect(*index)) {
-            real[cpu].iter_mut().zip(self.side_effect(index, cpu)).for_each(|(sum, cost)| *sum += cost);
+        for cpu in &cpus {
+            for index in (0..self.usage.len()).filter(|index| self.has_side_effect(*index, *cpu)) {
+                let costs = self.side_effect(index, *cpu);
+                real[*cpu].iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost);
+            }
         }
-        self.fit(y, &real)
+        let fit = if cpus.is_empty() { None } else { self.fit(y, &real) };
+        fit.map(|fit| Corrected { fit, cpus })
     }
 
     fn rise(&self, index: usize, resource: &TakenResource) -> Option<Estimate> {

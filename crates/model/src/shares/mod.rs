@@ -17,8 +17,8 @@ pub use estimate::{
 pub use fit::{Estimate, student};
 pub use noise::{Hopeless, ObservedFlow, timing};
 pub use record::{
-    LEAST_SLOTS, NoiseReport, RaisedSetting, ShareCounts, ShareRecord, SlotRecord, TARGET_HALF_WIDTH,
-    TakenResource, TakenUnit, Timing,
+    ALL_RECEIVERS, LEAST_SLOTS, NoiseReport, RaisedSetting, ShareCounts, ShareRecord, SlotRecord,
+    TARGET_HALF_WIDTH, TakenResource, TakenUnit, Timing, is_receiver_cpus, planned_id, receiver_cpus,
 };
 pub use schedule::{SlotPlan, SlotSchedule};
 

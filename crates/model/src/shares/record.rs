@@ -9,6 +9,10 @@ pub const LEAST_SLOTS: usize = 32;
 /// Half of the interval to which a share is to be known.
 pub const TARGET_HALF_WIDTH: f64 = 0.15;
 
+/// The CPUs of another host that receives; and those of all such hosts at once.
+const RECEIVER_CPUS: &str = "receiver-cpus:";
+pub const ALL_RECEIVERS: &str = "receivers";
+
 /// An experiment, as it is kept in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareRecord {
@@ -31,7 +35,7 @@ pub struct ShareRecord {
 /// What a taker takes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TakenResource {
-    /// `kind:name`, e.g. `disk:vda`, `nic:eth0`, `cpu:workers`; `disks` and `nics` where all are taken from at once.
+    /// `kind:name`, e.g. `disk:vda`, `nic:eth0`, `cpu:workers`, `receiver-cpus:peer`; `disks` and `nics` where all are taken from at once.
     pub id: String,
     /// Ids of all that are taken from at once, of each as large a part; empty: of the one alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,6 +55,21 @@ pub struct TakenResource {
 pub enum TakenUnit {
     Bytes,
     CpuNanos,
+}
+
+/// The CPUs of a receiver, by the id that a plan has for the receiver.
+pub fn receiver_cpus(receiver: &str) -> String {
+    format!("{RECEIVER_CPUS}{}", receiver.strip_prefix("receiver:").unwrap_or(receiver))
+}
+
+/// These are the CPUs of one receiver, or of all.
+pub fn is_receiver_cpus(taken: &str) -> bool {
+    taken == ALL_RECEIVERS || taken.starts_with(RECEIVER_CPUS)
+}
+
+/// The id that a plan has for what was taken from.
+pub fn planned_id(taken: &str) -> String {
+    taken.strip_prefix(RECEIVER_CPUS).map_or_else(|| taken.into(), |host| format!("receiver:{host}"))
 }
 
 /// A setting of the flow that is raised for some slots, e.g. reads in flight from 1 to 2.

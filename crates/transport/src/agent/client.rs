@@ -6,6 +6,7 @@ use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
 use super::protocol::{AgentRequest, Hello, OpenRequest, PROTOCOL, Reply, StreamTicket, TestSample};
 use super::secret::OneTimeToken;
+use super::taking::{TakeRequest, TakenSample};
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use crate::admission::prepare_control;
 use linerate_facts::failure::Failure;
@@ -15,7 +16,7 @@ use linerate_system::stop::Stop;
 use socket2::Type;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
@@ -31,11 +32,12 @@ const CALL: Duration = Duration::from_secs(3);
 const CLOSE: Duration = Duration::from_secs(4);
 
 /// A session with an agent. Ask for a sample at least every minute, and every ten seconds while the agent
-/// sends datagrams: a session that says nothing is dropped. Dropping this ends it and its test.
+/// sends datagrams: a session that says nothing is dropped. Dropping this and all its clones ends it and its test.
+#[derive(Clone)]
 pub struct AgentSession {
     address: SocketAddr,
     hello: Hello,
-    line: Mutex<ControlLine>,
+    line: Arc<Mutex<ControlLine>>,
 }
 
 struct ControlLine {
@@ -71,7 +73,7 @@ impl AgentSession {
             Reply::Hello(hello) if hello.protocol != PROTOCOL => Err(older(address, &hello)),
             Reply::Hello(hello) => {
                 tracing::info!(%address, version = hello.version, "session begins");
-                Ok(AgentSession { address, hello, line: Mutex::new(line) })
+                Ok(AgentSession { address, hello: *hello, line: Arc::new(Mutex::new(line)) })
             }
             _ => Err(out_of_turn(address)),
         }
@@ -110,6 +112,14 @@ impl AgentSession {
     pub fn sample(&self) -> Result<TestSample, Failure> {
         let Reply::Sample(sample) = self.ask(&AgentRequest::Sample)? else { return Err(self.out_of_turn()) };
         Ok(sample)
+    }
+
+    /// Has the agent take a little of the CPUs that the test's streams are on; what it has got of them until now.
+    pub fn take(&self, request: TakeRequest) -> Result<TakenSample, Failure> {
+        let Reply::Taken(taken) = self.ask(&AgentRequest::Take(request))? else {
+            return Err(self.out_of_turn());
+        };
+        Ok(taken)
     }
 
     /// Has the workers that store take no more and their disk keep what came, and waits for that, so long at most; for a

@@ -21,6 +21,9 @@ pub struct Interface {
 /// Finds the interface of an address; the caller knows (it has the probe).
 pub type InterfaceOf = Arc<dyn Fn(IpAddr) -> Option<Interface> + Send + Sync>;
 
+/// Differs between any two kernels that were started, and is the same in all namespaces of one.
+pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// The greeting.
 pub(crate) fn hello(
     sysroot: &Sysroot,
@@ -47,6 +50,8 @@ pub(crate) fn hello(
         rate_limit: settings.limits.client.bytes_per_second,
         discards: true,
         rdma: true,
+        takes_cpu: settings.experiments,
+        boot_id: sysroot.text(BOOT_ID).ok(),
         sink: settings.sink.as_ref().map(|sink| super::sink::offer(sink)),
         time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
         process: AgentProcess::current(sysroot),

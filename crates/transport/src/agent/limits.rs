@@ -15,6 +15,8 @@ pub struct AgentSettings {
     pub allow: AllowList,
     /// Where bytes that a client sends may be stored; none: nothing is.
     pub sink: Option<Arc<SinkFolder>>,
+    /// A client's experiment may take a little of the CPUs that receive from it.
+    pub experiments: bool,
 }
 
 impl Default for AgentSettings {
@@ -25,7 +27,7 @@ impl Default for AgentSettings {
 
 impl From<AgentLimits> for AgentSettings {
     fn from(limits: AgentLimits) -> Self {
-        AgentSettings { limits, allow: AllowList::default(), sink: None }
+        AgentSettings { limits, allow: AllowList::default(), sink: None, experiments: true }
     }
 }
 

@@ -5,6 +5,7 @@
 //! `EndRdma` are a test by perftest, in place of one by streams.
 
 use super::secret::OneTimeToken;
+use super::taking::{TakeRequest, TakenSample};
 use crate::flow::stream::{StreamSample, StreamSpec};
 use crate::perftest::PerftestSpec;
 use linerate_facts::counters::{AgentProcess, NetworkCounters};
@@ -32,6 +33,8 @@ pub(crate) enum AgentRequest {
     Sample,
     /// The streams that store take no more, and the disk keeps what came: their samples tell when they have ended.
     Settle,
+    /// Take a little of the CPUs that the streams of this test are on (of agents whose `Hello` says so).
+    Take(TakeRequest),
     /// End the test.
     Close,
     /// What has the host's network counted since it was started?
@@ -49,12 +52,13 @@ pub(crate) enum AgentRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(crate) enum Reply {
-    Hello(Hello),
+    Hello(Box<Hello>),
     Opened {
         /// In the order of the request.
         tickets: Vec<StreamTicket>,
     },
     Sample(TestSample),
+    Taken(TakenSample),
     /// The last sample of a test.
     Closed(TestSample),
     /// The host's network counters.
@@ -113,6 +117,12 @@ pub struct Hello {
     /// It starts perftest's server when asked.
     #[serde(default)]
     pub rdma: bool,
+    /// It takes a little of its CPUs when asked; false: its owner does not let it, or it is older.
+    #[serde(default)]
+    pub takes_cpu: bool,
+    /// Of its kernel: who has the same is on the same host.
+    #[serde(default)]
+    pub boot_id: Option<String>,
     /// Length of one test, seconds; then the agent ends it.
     pub time_limit_seconds: Option<f64>,
     /// It can store what it receives; none: it throws all away.

@@ -1,13 +1,15 @@
-//! The agent's end of a test by RDMA: perftest's server, started for one client and ended with it.
+//! A test by RDMA at the agent: perftest's server, started for one client and ended with it; and the client's side of that.
 //!
 //! perftest knows no key: for the seconds in which its server waits, whoever reaches its port may be its client, and can
 //! write into the server's own buffer. Nobody else's memory is reached.
 
-use super::protocol::RdmaReady;
+use super::client::AgentSession;
+use super::protocol::{AgentRequest, RdmaReady, Reply};
 use super::shared::Shared;
 use super::trial::{TestOwner, TestRefusal, permit};
 use crate::admission::Permit;
 use crate::perftest::{DeviceError, PerftestError, PerftestSpec, RdmaPort, RunningPerftest, ipv4};
+use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const BESIDE: Duration = Duration::from_secs(20);
 /// A server whose client has ended ends by itself within this.
 const END: Duration = Duration::from_secs(2);
+/// The client waits longer than the agent takes.
+const ANSWER: Duration = Duration::from_secs(3);
 /// State of a socket that listens, in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
@@ -149,6 +153,47 @@ fn has_listener(table: &str, port: u16) -> bool {
         (state == LISTENS).then(|| u16::from_str_radix(local, 16).ok())?
     };
     table.lines().filter_map(of).any(|found| found == port)
+}
+
+impl AgentSession {
+    /// Has perftest's server started on the device that has the peer's address of this session.
+    ///
+    /// # Errors
+    /// `Lacks`, a sentence: the agent is older, or says what its host has not.
+    pub fn start_rdma(&self, spec: PerftestSpec) -> Result<RdmaReady, Failure> {
+        self.check_rdma()?;
+        match self.ask_within(&AgentRequest::Rdma(spec), START + ANSWER)? {
+            Reply::RdmaReady(ready) => Ok(ready),
+            _ => Err(self.out_of_turn()),
+        }
+    }
+
+    /// The agent can be asked for it.
+    ///
+    /// # Errors
+    /// `Lacks`: it is older.
+    pub fn check_rdma(&self) -> Result<(), Failure> {
+        if self.hello().rdma {
+            return Ok(());
+        }
+        Err(Failure::Lacks(format!(
+            "the agent at {} (linerate {}) cannot start perftest, which --protocol rdma needs at both hosts; install the \
+             same version as here",
+            self.address(),
+            self.hello().version
+        )))
+    }
+
+    /// The test is over: why its server did not end well there, a phrase; none where it did.
+    ///
+    /// # Errors
+    /// The agent does not answer any more.
+    pub fn end_rdma(&self) -> Result<Option<String>, Failure> {
+        match self.ask_within(&AgentRequest::EndRdma, END + ANSWER)? {
+            Reply::RdmaEnded { error } => Ok(error),
+            _ => Err(self.out_of_turn()),
+        }
+    }
 }
 
 #[cfg(test)]

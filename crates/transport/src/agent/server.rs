@@ -80,6 +80,7 @@ impl Agent {
             streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
             watched: WatchedStreams::default(),
             pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
+            taking: Arc::default(),
             stopping: Stop::new(),
         };
         Ok(Agent { listeners, shared: Arc::new(shared) })

@@ -7,6 +7,7 @@ use super::protocol::{
 };
 use super::rdma::{RdmaRefusal, RdmaServer};
 use super::shared::Shared;
+use super::taking::{CpuTakers, TakeRefusal, TakeRequest, TakenSample};
 use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit, canonical};
@@ -49,6 +50,8 @@ struct ServerSession<'a> {
     shared: &'a Shared,
     whose: TestOwner,
     sysroot: Sysroot,
+    /// Before the test, whose end takes time.
+    takers: Option<CpuTakers>,
     trial: Option<AgentTest<'a>>,
     rdma: Option<RdmaServer>,
     _permit: Permit,
@@ -58,7 +61,7 @@ struct ServerSession<'a> {
 pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &AgentRequest, shared: &Shared) {
     let mut answer = |reply: &Reply| channel.sender.send(DeadlineStream::new(stream, MESSAGE), reply);
     let session = match welcome(stream, hello, shared) {
-        Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
+        Ok((session, hello)) => answer(&Reply::Hello(Box::new(hello))).map(|()| session),
         Err(refusal) => {
             let text = refusal.to_string();
             tracing::info!(peer = ?stream.peer_addr().ok(), text, "session refused");
@@ -100,7 +103,10 @@ fn welcome<'a>(
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = TestOwner { local, client, start: clock::now() };
-    Ok((ServerSession { shared, whose, sysroot, trial: None, rdma: None, _permit: permit }, hello))
+    Ok((
+        ServerSession { shared, whose, sysroot, takers: None, trial: None, rdma: None, _permit: permit },
+        hello,
+    ))
 }
 
 /// What a client says of itself, fit for a sentence.
@@ -149,7 +155,11 @@ impl ServerSession<'_> {
                 self.trial.iter().for_each(AgentTest::settle);
                 Reply::Sample(self.sample())
             }
+            Ok(AgentRequest::Take(request)) => {
+                self.take(request).map_or_else(|why| refusal(&self.whose, &why), Reply::Taken)
+            }
             Ok(AgentRequest::Close) => {
+                self.takers = None;
                 self.trial.iter().for_each(AgentTest::end);
                 let last = self.sample();
                 self.trial = None;
@@ -187,6 +197,15 @@ impl ServerSession<'_> {
         let (trial, opened) = AgentTest::open(self.shared, &self.sysroot, self.whose, request)?;
         self.trial = Some(trial);
         Ok(opened)
+    }
+
+    fn take(&mut self, request: TakeRequest) -> Result<TakenSample, TakeRefusal> {
+        let trial = self.trial.as_ref().ok_or(TakeRefusal::NoTest)?;
+        if !self.shared.settings.experiments {
+            return Err(TakeRefusal::NotAllowed);
+        }
+        let takers = self.takers.get_or_insert_with(|| CpuTakers::new(&self.shared.taking, clock::now()));
+        takers.take(request, &trial.cpus(&self.sysroot), clock::now())
     }
 
     fn start_rdma(&mut self, spec: PerftestSpec) -> Result<RdmaReady, RdmaRefusal> {

@@ -8,12 +8,13 @@ use crate::flow::allowance::Allowance;
 use crate::flow::receive::Terms;
 use crate::flow::sink::SinkStore;
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec};
+use linerate_system::affinity;
 use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub(crate) struct SessionStream {
     /// The ticket is not taken after this moment.
     expires: Instant,
     stop: Stop,
+    /// Of the thread that works for it; 0: none yet.
+    thread: AtomicU32,
     life: Mutex<Life>,
     changed: Condvar,
     /// What it takes from its client's share of this host.
@@ -89,6 +92,7 @@ impl SessionStream {
             client,
             expires: clock::now() + life,
             stop: Stop::new(),
+            thread: AtomicU32::new(0),
             life: Mutex::new(fresh),
             changed: Condvar::new(),
             // Workers are dealt no rate: they share their client's pace.
@@ -155,6 +159,7 @@ impl SessionStream {
         life.met = stream.is_some();
         life.stream = stream;
         drop(life);
+        self.thread.store(affinity::thread_number(), Ordering::Relaxed);
         let _finish = Finish(self);
         // After `stop` an error is only the way in which the thread was ended.
         if let Err(error) = work(&self.stop)
@@ -282,6 +287,12 @@ impl SessionStream {
         if let Some(stream) = &lock(&self.life).stream {
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// The number of the thread that works for it; none where nothing does.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        let thread = self.thread.load(Ordering::Relaxed);
+        (lock(&self.life).phase == Phase::Running && thread > 0).then_some(thread)
     }
 
     /// Waits for the end of its thread, at most until `deadline`.

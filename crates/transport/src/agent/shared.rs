@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub streams: Arc<Permits>,
     pub watched: WatchedStreams,
     pub pending: Arc<PendingThreads>,
+    /// Each session that takes of the CPUs has a copy.
+    pub taking: Arc<()>,
     /// The agent ends: every thread shall.
     pub stopping: Stop,
 }

@@ -14,6 +14,7 @@ use crate::admission::{NoPermit, Permit};
 use crate::flow::sink::{SinkError, SinkStore};
 use crate::flow::store;
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
+use linerate_facts::counters::parse_process_stat;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
@@ -28,6 +29,8 @@ use thiserror::Error;
 const GENTLE_END: Duration = Duration::from_millis(700);
 /// All threads have ended within this.
 const END: Duration = Duration::from_millis(1700);
+/// Of more streams the first stand for all where they are asked for their CPUs.
+const MOST_THREADS: usize = 64;
 /// Whose test it is, and on which clock and address.
 #[derive(Clone, Copy)]
 pub(crate) struct TestOwner {
@@ -208,6 +211,15 @@ impl<'a> AgentTest<'a> {
             }
         };
         Ok((stream, token, udp_port))
+    }
+
+    /// The CPU that each of its streams was last on, and the CPU time that it has had, nanoseconds.
+    pub(crate) fn cpus(&self, sysroot: &Sysroot) -> Vec<(u32, u64)> {
+        let cpu = |stream: &Arc<SessionStream>| {
+            let stat = sysroot.text(format!("/proc/self/task/{}/stat", stream.thread()?)).ok()?;
+            Some((parse_process_stat(&stat)?.last_cpu?, stream.counters.cpu_nanos.load(Ordering::Relaxed)))
+        };
+        self.all().take(MOST_THREADS).filter_map(cpu).collect()
     }
 
     /// It writes to the sink's disk.

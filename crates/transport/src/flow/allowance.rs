@@ -57,6 +57,11 @@ impl Allowance {
         self.closes.store(self.nanos(end), Ordering::Release);
     }
 
+    /// What is open closes at `end` instead.
+    pub(crate) fn close_at(&self, end: Instant) {
+        self.closes.store(self.nanos(end), Ordering::Release);
+    }
+
     /// Who keeps to it by sleeping wakes up late each time: so much of the time that it did not use is not
     /// lost to it.
     pub(crate) fn with_credit(mut self, credit: Duration) -> Self {

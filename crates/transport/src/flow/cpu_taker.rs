@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// CPU time that is taken at once: short beside a time slice of the scheduler (3 ms), so that nothing waits long for it.
-const PIECE: Duration = Duration::from_micros(300);
+pub(crate) const PIECE: Duration = Duration::from_micros(300);
 /// The stop is looked at as often at least.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 

@@ -38,6 +38,12 @@ impl RateLimit {
         self.sends.open(bytes_per_second, begin, end);
     }
 
+    /// What is open closes at `end` instead.
+    pub(crate) fn close_at(&self, end: Instant) {
+        self.reads.close_at(end);
+        self.sends.close_at(end);
+    }
+
     /// Bytes per second.
     pub fn bytes_per_second(&self) -> f64 {
         self.reads.bytes_per_second()

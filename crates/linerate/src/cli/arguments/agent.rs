@@ -39,6 +39,10 @@ pub struct AgentArgs {
     /// knows no key: anyone who can connect can test, within the limits above
     #[arg(long)]
     pub iperf3: bool,
+    /// Let no client take of the CPUs here. While it runs, `linerate run` has the agent compute for up to a tenth of
+    /// the time on the CPUs that receive from it, to measure whether they limit it; without, that is unknown
+    #[arg(long)]
+    pub no_experiment: bool,
     /// For linerate's own use: key from standard input, ends with it
     #[arg(long, hide = true, conflicts_with = "key_file")]
     pub own: bool,

@@ -15,4 +15,5 @@ mod sessions;
 mod sink;
 mod strangers;
 mod streams;
+mod taking;
 mod versions;

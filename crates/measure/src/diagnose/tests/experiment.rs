@@ -17,7 +17,7 @@ const FLOW: f64 = 120e6;
 const TAKEN: f64 = FLOW / 10.0;
 
 /// So many cycles of 16 slots, in which the flow loses this share of what is taken from its disk and from its NIC.
-fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
+pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
     let taken = |id: &str, kind| TakenResource {
         id: id.into(),
         members: Vec::new(),
@@ -140,6 +140,24 @@ fn a_receiver_that_is_full_is_not_blamed_on_the_nic() {
     let lab = Lab { receiver: 140.0, ..Lab { disks: vec![UNSHAPED], nics: vec![1237.5], ..Lab::default() } };
     let found = diagnosed(lab.measured(), record(0.0, 1.0, 2));
     assert_ne!(found.bottleneck.kind, LimitKind::Nic, "{}", found.bottleneck.sentence);
+}
+
+#[test]
+fn a_receiver_whose_cpus_lose_all_that_is_taken_is_measured() {
+    let lab = Lab { receiver: 140.0, ..Lab { disks: vec![UNSHAPED], nics: vec![1237.5], ..Lab::default() } };
+    let mut taken = record(1.0, 0.95, 2);
+    let (id, kind, unit) = ("receiver-cpus:peer".into(), ResourceKind::Receiver, TakenUnit::CpuNanos);
+    taken.taken[0] = TakenResource { id, kind, unit, ..taken.taken[0].clone() };
+    let found = diagnosed(lab.measured(), taken);
+    let sentence = &found.bottleneck.sentence;
+    assert_eq!(
+        (found.verdict, found.bottleneck.kind),
+        (Verdict::Confirmed, LimitKind::Receiver),
+        "{sentence}"
+    );
+    assert_eq!(found.bottleneck.resources, ["receiver:peer"], "{sentence}");
+    let said = "The bottleneck is the CPUs of the receiver on peer: 11 % of them taken cost the flow 11.1 ± ";
+    assert!(sentence.contains(said) && sentence.contains("More CPU for the receiver"), "{sentence}");
 }
 
 /// Alone each reads twice as much.

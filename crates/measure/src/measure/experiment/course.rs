@@ -3,7 +3,8 @@
 
 use super::error::ExperimentError;
 use super::program::{ForeignFlow, ProgramTakerSpec};
-use super::slots::{DOSE, MOST_DOSE, Taking};
+use super::receivers::{Receiver, ReceiverUse};
+use super::slots::{DOSE, MOST_DOSE, Taking, part_of};
 use super::takers::{Purpose, Takers, disk_taker};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
@@ -15,7 +16,7 @@ use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
 use linerate_model::shares::{
-    Hopeless, NoiseReport, ObservedFlow, RaisedSetting, ShareCounts, ShareRecord, Timing, timing,
+    Hopeless, NoiseReport, ObservedFlow, RaisedSetting, ShareCounts, ShareRecord, TakenUnit, Timing, timing,
 };
 use linerate_system::clock;
 use linerate_transport::flow::counters::WorkerCounters;
@@ -48,9 +49,9 @@ pub(in crate::measure) struct Experiment {
     /// The first reading, with the host's processes; none before the flow is counted.
     first: Option<(Instant, HostSample)>,
     latest: Option<Reading>,
-    /// What the flow uses of the CPUs of its pool, known from when it is only observed: what other programs use of them
-    /// may change from then on. Of a program all time of its CPUs counts: taking then slows all that it computes.
-    cpu_nanos_per_byte: Option<f64>,
+    /// What the flow uses of the CPUs of its pools, by taker, known from when it is only observed: what other programs use
+    /// of them may change from then on. Of a program all time of its CPUs counts: taking then slows all that it computes.
+    cpu_nanos_per_byte: Vec<Option<f64>>,
     /// Share of the time in which the flow needs a CPU, of one that linerate does not move.
     cpu_busy: f64,
     /// Observing and taking together.
@@ -122,6 +123,7 @@ impl Experiment {
         Experiment {
             host: HostSampler::of_cpus(sysroot).and_disks(disks),
             agents: Vec::new(),
+            cpu_nanos_per_byte: vec![None; takers.all.len()],
             takers,
             subflows: Vec::new(),
             foreign: None,
@@ -130,7 +132,6 @@ impl Experiment {
             streams: Vec::new(),
             first: None,
             latest: None,
-            cpu_nanos_per_byte: None,
             cpu_busy: 0.0,
             longest,
             round_trip_seconds: 0.0,
@@ -180,6 +181,7 @@ impl Experiment {
         let Some((begin, _)) = self.first else {
             // The processes are read once: what that costs is before the first reading.
             let sample = self.host.begin();
+            self.takers.look_at_receivers();
             let begin = clock::now();
             self.first = Some((begin, sample));
             self.latest = self.read(begin);
@@ -217,16 +219,18 @@ impl Experiment {
         let host = self.first.as_ref().map(|(_, first)| sample.since(first)).unwrap_or_default();
         let used = |taker: usize| {
             let (own, paths) = (self.takers.disks(taker), self.takers.nics(taker));
+            let of_flow = self.cpu_nanos_per_byte[taker].map(|cost| cost * flow.iter().sum::<u64>() as f64);
+            if !self.takers.receivers(taker).is_empty() {
+                return taken[taker] + of_flow.unwrap_or(0.0) as u64;
+            }
             if let Some(cores) = self.takers.cores(taker) {
-                let flow_bytes = flow.iter().sum::<u64>() as f64;
                 let of_takers = || own_cpu_nanos.iter().sum::<u64>() as f64;
                 if self.foreign.is_some() {
                     let since = self.first.as_ref().map_or(Duration::ZERO, |(begin, _)| at - *begin);
                     return (cores.len() as f64 * since.as_secs_f64() * 1e9 + of_takers()) as u64;
                 }
                 let busy = || self.of_pool(taker, &host).map(CoreUse::busy).sum::<f64>() * host.seconds * 1e9;
-                return self.cpu_nanos_per_byte.map_or_else(busy, |cost| cost * flow_bytes + of_takers())
-                    as u64;
+                return of_flow.map_or_else(busy, |nanos| nanos + of_takers()) as u64;
             }
             let moved = own.iter().map(|disk| {
                 let counted = sample.disks.iter().find(|counted| counted.name == disk.name);
@@ -264,9 +268,9 @@ impl Experiment {
             ticks.iter().map(of).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)
         };
         let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
-        let used = |taker: usize| match (self.takers.cores(taker), self.cpu_nanos_per_byte) {
-            (Some(_), Some(cost)) => cost * undisturbed,
-            _ => per_second(&|tick: &ShareCounts| tick.used[taker]),
+        let used = |taker: usize| match self.cpu_nanos_per_byte[taker] {
+            Some(cost) => cost * undisturbed,
+            None => per_second(&|tick: &ShareCounts| tick.used[taker]),
         };
         let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
         let (active, left): (Vec<usize>, Vec<usize>) = (0..self.takers.all.len())
@@ -282,7 +286,7 @@ impl Experiment {
             drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
-            takes_cpu: active.iter().any(|at| self.takers.cores(*at).is_some()),
+            takes_cpu: active.iter().any(|at| self.takers.all[*at].resource.unit == TakenUnit::CpuNanos),
             columns: active.len() + usize::from(raised.is_some()),
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
@@ -297,8 +301,8 @@ impl Experiment {
                 (dose, noise, chosen, false)
             }
         };
-        // What nothing counts may be full, too.
-        let untaken = left.iter().filter(|at| busy(at).is_none());
+        // What nothing counts may be full, too, and so may what its agent takes nothing of.
+        let untaken = left.iter().filter(|at| busy(at).is_none_or(|busy| busy >= BUSY));
         let record = ShareRecord {
             taken: active.iter().map(|at| self.takers.all[*at].resource.clone()).collect(),
             raised: raised.filter(|_| raises).cloned().into_iter().collect(),
@@ -311,7 +315,8 @@ impl Experiment {
             noise,
             slots: Vec::new(),
         };
-        let doses = active.iter().map(|at| dose * used(*at)).collect();
+        let part = |at: usize| part_of(dose, self.takers.all[at].resource.kind);
+        let doses = active.iter().map(|at| part(*at) * used(*at)).collect();
         // Any number will do, if it is another one next time.
         let seed = elapsed.as_nanos() as u64;
         Ok(Phase::Taking(Box::new(Taking::new(record, seed, active, dose, doses, undisturbed))))
@@ -328,6 +333,19 @@ impl Experiment {
         let own = host.cpu_seconds / host.seconds.max(1e-9);
         let others = others_cpus(&host.cpus, own, None, &host.processes);
         for at in 0..self.takers.all.len() {
+            let receivers = self.takers.receivers(at);
+            if !receivers.is_empty() {
+                let takes = receivers.iter().all(|receiver| receiver.takes);
+                // None: not all of them are known.
+                let used: Option<Vec<ReceiverUse>> = receivers.iter().map(Receiver::used).collect();
+                let used = used.unwrap_or_default();
+                let cpus: Vec<f64> = used.iter().map(|used| used.cpus).collect();
+                let nanos = cpus.iter().sum::<f64>() * host.seconds * 1e9;
+                self.cpu_nanos_per_byte[at] = (takes && flow_bytes > 0).then(|| nanos / flow_bytes as f64);
+                self.takers.all[at].resource.busy = used.iter().map(|used| used.busy).reduce(f64::max);
+                self.takers.part(at, &cpus);
+                continue;
+            }
             // One that is full is enough to limit.
             let fullest = self.of_pool(at, &host).map(CoreUse::busy).reduce(f64::max);
             // Whatever CPU a thread of a program moves to is as slow then: each loses as large a part.
@@ -338,7 +356,7 @@ impl Experiment {
             self.takers.all[at].resource.busy = fullest;
             if fullest.is_some() && flow_bytes > 0 {
                 let nanos = self.own_of_cpus(at, &host, own, others) * host.seconds * 1e9;
-                self.cpu_nanos_per_byte = Some(nanos / flow_bytes as f64);
+                self.cpu_nanos_per_byte[at] = Some(nanos / flow_bytes as f64);
             }
             let used = self.used_of_members(at, &host);
             self.takers.part(at, &used);

@@ -2,6 +2,7 @@
 
 use super::error::ExperimentError;
 use super::takers::Takers;
+use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
     ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate, is_narrow,
     may_stop,
@@ -185,16 +186,20 @@ impl Taking {
                 |slot: &SlotRecord| slot.counted.used[column].saturating_sub(slot.counted.taken[column]);
             let used = cycle.iter().map(own).sum::<u64>() as f64;
             if used > 0.0 && seconds > 0.0 {
-                *rate = self.dose * used / seconds;
+                *rate = part_of(self.dose, self.record.taken[column].kind) * used / seconds;
             }
         }
     }
 }
 
+/// What is taken of one resource: of its host's CPUs an agent takes no more than a tenth.
+pub(super) fn part_of(dose: f64, kind: ResourceKind) -> f64 {
+    if kind == ResourceKind::Receiver { dose.min(DOSE) } else { dose }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::plan::ResourceKind;
     use linerate_model::shares::{
         Decision, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
     };
@@ -229,7 +234,7 @@ mod tests {
     /// Lets so many ticks go by, in each of which the flow loses this many times what is taken, and varies from slot to slot.
     fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
         let begin = clock::now();
-        let takers = Takers::taking_from(begin, Vec::new(), Vec::new(), Vec::new());
+        let takers = Takers::taking_from(begin, Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for tick in 0..ticks {
             let mask = taking.slot.as_ref().map_or(0, |slot| slot.plan.mask);
             let (takes, raises) = (mask & 1 == 1, mask & 2 == 2);
@@ -286,6 +291,12 @@ mod tests {
         run_with(&mut varies, 500, 0.6, 0.2);
         run(&mut quiet, 500, 0.6);
         assert_eq!((varies.dose, quiet.dose), (MOST_DOSE, DOSE));
+    }
+
+    #[test]
+    fn an_agent_takes_no_more_than_a_tenth() {
+        let parts = [ResourceKind::Receiver, ResourceKind::Cpu].map(|kind| part_of(MOST_DOSE, kind));
+        assert_eq!((parts, part_of(DOSE / 2.0, ResourceKind::Receiver)), ([DOSE, MOST_DOSE], DOSE / 2.0));
     }
 
     /// More of the flow's own workers cost a virtual disk a seventh, beside the fifth that is taken.

@@ -2,14 +2,16 @@
 
 use super::super::PATIENCE;
 use super::error::ExperimentError;
+use super::receivers::{self, Receiver};
 use crate::measure::Stages;
 use crate::measure::flow::WorkerSource;
 use crate::measure::running::RunningWorkers;
 use linerate_model::plan::{ResourceKind, WorkerPlan};
-use linerate_model::shares::{RaisedSetting, TakenResource, TakenUnit};
+use linerate_model::shares::{ALL_RECEIVERS, RaisedSetting, TakenResource, TakenUnit};
 use linerate_system::connection;
 use linerate_system::file;
 use linerate_system::stop::Stop;
+use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::cpu_taker::take_cpu;
 use linerate_transport::flow::rate_limit::RateLimit;
@@ -69,6 +71,8 @@ enum Taken {
         cores: Vec<u32>,
         taken: Arc<AtomicU64>,
     },
+    /// The CPUs of these.
+    Receivers(Vec<Receiver>),
 }
 
 /// A disk, by the first of the sources that lies on it.
@@ -100,8 +104,14 @@ pub(super) struct Takers {
 }
 
 impl Takers {
-    /// Of each disk that the flow reads, of each NIC that a taker has a stream on, and of the CPUs of its workers.
-    pub(super) fn of(stages: &Stages<'_>, workers: &[WorkerPlan], purposes: Vec<Purpose>) -> Self {
+    /// Of each disk that the flow reads, of each NIC that a taker has a stream on, of the CPUs of its workers, and of those
+    /// of its receivers on other hosts.
+    pub(super) fn of(
+        stages: &Stages<'_>,
+        workers: &[WorkerPlan],
+        purposes: Vec<Purpose>,
+        sessions: &[AgentSession],
+    ) -> Self {
         let mut disks: Vec<(String, TakenDisk)> = Vec::new();
         let mut nics: Vec<(String, usize)> = Vec::new();
         for (worker, purpose) in workers.iter().zip(&purposes) {
@@ -115,7 +125,12 @@ impl Takers {
         }
         let own = || workers.iter().zip(&purposes).filter(|(_, purpose)| **purpose == Purpose::Flow);
         let reads: u64 = own().map(|(worker, _)| u64::from(stages.reads_of(worker))).sum();
-        let mut takers = Takers::taking_from(stages.begin, disks, nics, cores(stages, workers));
+        let receivers = match stages.plan.loopback {
+            true => Vec::new(),
+            false => receivers::elsewhere(stages.sysroot, &stages.plan.paths, sessions),
+        };
+        let cores = cores(stages, workers, receivers.is_empty());
+        let mut takers = Takers::taking_from(stages.begin, disks, nics, cores, receivers);
         takers.raised =
             Some(RaisedSetting { id: "reads in flight and streams".into(), from: reads, to: 2 * reads });
         takers.paths = workers.iter().map(|worker| worker.path).collect();
@@ -130,6 +145,7 @@ impl Takers {
         disks: Vec<(String, TakenDisk)>,
         nics: Vec<(String, usize)>,
         cores: Vec<u32>,
+        receivers: Vec<Receiver>,
     ) -> Self {
         let gate = || Arc::new(RateLimit::closed(begin));
         let mut all: Vec<Taker> = Vec::new();
@@ -154,9 +170,14 @@ impl Takers {
             let (count, what) = (cores.len(), Taken::Cpus { cores, taken: Arc::default() });
             add("cpu", vec!["cpu".into()], ResourceKind::Cpu, TakenUnit::CpuNanos, count, what);
         }
-        for kind in [ResourceKind::Disk, ResourceKind::Nic] {
+        let receivers = receivers.into_iter().map(|receiver| (receiver.id.clone(), receiver)).collect();
+        for (ids, receivers) in at_once(receivers) {
+            let (count, what) = (receivers.len(), Taken::Receivers(receivers));
+            add(ALL_RECEIVERS, ids, ResourceKind::Receiver, TakenUnit::CpuNanos, count, what);
+        }
+        let pools = [ResourceKind::Disk, ResourceKind::Nic, ResourceKind::Receiver];
+        for (kind, pool) in pools.into_iter().zip(["disks", "nics", ALL_RECEIVERS]) {
             let several = all.iter().filter(|taker| taker.resource.kind == kind).count() > 1;
-            let pool = if kind == ResourceKind::Disk { "disks" } else { "nics" };
             let of_kind = all.iter_mut().filter(|taker| several && taker.resource.kind == kind);
             of_kind.for_each(|taker| taker.resource.pool = Some(pool.into()));
         }
@@ -176,14 +197,14 @@ impl Takers {
                     Taken::Nics(paths) => {
                         paths.iter().position(|own| *own == path).map(|at| Arc::clone(&taker.gates[at]))
                     }
-                    Taken::Disks(_) | Taken::Cpus { .. } => None,
+                    _ => None,
                 };
                 WorkerStart { rate_limit: self.all.iter().find_map(gate), ..start }
             }
         }
     }
 
-    /// Starts those that take from disks and CPUs. `disk_taker`: what reads this source with so many reads in flight.
+    /// Starts those that take from disks, CPUs and receivers. `disk_taker`: what reads this source with so many reads in flight.
     pub(super) fn start(
         &mut self,
         running: &mut RunningWorkers<'_>,
@@ -206,6 +227,12 @@ impl Takers {
                         self.threads.push(thread.map_err(ExperimentError::NoTaker)?);
                     }
                 }
+                Taken::Receivers(receivers) => {
+                    for receiver in receivers {
+                        let threads = receiver.start(&self.end).map_err(ExperimentError::NoTaker)?;
+                        self.threads.extend(threads);
+                    }
+                }
                 Taken::Nics(_) => {}
             }
         }
@@ -215,8 +242,12 @@ impl Takers {
     /// The slot takes at these rates (units a second, in the order of the takers), and raises or not.
     pub(super) fn open(&self, doses: &[f64], raises: bool, begin: Instant, end: Instant) {
         for (taker, dose) in self.all.iter().zip(doses).filter(|(_, dose)| **dose > 0.0) {
-            for (gate, part) in taker.gates.iter().zip(&taker.parts).filter(|(_, part)| **part > 0.0) {
-                gate.open(dose * part, begin, end);
+            let members = taker.gates.iter().zip(&taker.parts).enumerate();
+            for (at, (gate, part)) in members.filter(|(_, (_, part))| **part > 0.0) {
+                match &taker.what {
+                    Taken::Receivers(receivers) => receivers[at].open(dose * part, end),
+                    _ => gate.open(dose * part, begin, end),
+                }
             }
         }
         if raises {
@@ -250,6 +281,8 @@ impl Takers {
                 let nanos = taken.load(Ordering::Relaxed);
                 (nanos, nanos)
             }
+            // None of it is of this host's CPUs.
+            Taken::Receivers(receivers) => (receivers.iter().map(Receiver::taken_nanos).sum(), 0),
         };
         self.all.iter().map(got).unzip()
     }
@@ -301,6 +334,23 @@ impl Takers {
         }
     }
 
+    /// The receivers that a taker takes from.
+    pub(super) fn receivers(&self, at: usize) -> &[Receiver] {
+        match &self.all[at].what {
+            Taken::Receivers(receivers) => receivers,
+            _ => &[],
+        }
+    }
+
+    /// What the hosts of all receivers do counts from now on.
+    pub(super) fn look_at_receivers(&mut self) {
+        for taker in &mut self.all {
+            if let Taken::Receivers(receivers) = &mut taker.what {
+                receivers.iter_mut().for_each(Receiver::look);
+            }
+        }
+    }
+
     /// Takes from each member by what the flow uses of it, not from idle ones.
     pub(super) fn part(&mut self, at: usize, used: &[f64]) {
         let all: f64 = used.iter().sum();
@@ -345,9 +395,9 @@ fn at_once<T>(members: Vec<(String, T)>) -> Vec<(Vec<String>, Vec<T>)> {
 }
 
 /// The CPUs that the flow's workers are on, one for each.
-fn cores(stages: &Stages<'_>, workers: &[WorkerPlan]) -> Vec<u32> {
-    // Over loopback the receiver, which the kernel puts anywhere, is as much the flow's.
-    let mut cores: Vec<u32> = match stages.plan.loopback {
+fn cores(stages: &Stages<'_>, workers: &[WorkerPlan], receives_here: bool) -> Vec<u32> {
+    // A receiver on this host, which the kernel puts anywhere, is as much the flow's.
+    let mut cores: Vec<u32> = match receives_here {
         true => stages.machine.cpu.usable(),
         false => workers.iter().map(|worker| worker.core).collect(),
     };

@@ -255,6 +255,26 @@ fn what_takers_cost_the_cpus_is_no_share_of_theirs() {
     assert!(holds(nic, 0.95) && nic.half_width < 0.05, "{nic:?}");
 }
 
+/// A byte that is sent beside the flow costs the receiver as much as one of the flow.
+#[test]
+fn what_is_sent_beside_the_flow_costs_its_receiver_as_much() {
+    let beside_receiver = |nic, receiver| {
+        let mut record = Planted::new(&[nic, receiver, 0.0], 0.005, 4).record();
+        let (kind, unit) = (ResourceKind::Receiver, TakenUnit::CpuNanos);
+        record.taken[1] = TakenResource { kind, unit, ..taken_resource(1) };
+        record.taken[2] = TakenResource { kind: ResourceKind::Disk, ..taken_resource(2) };
+        let report = estimate(&record);
+        (decide(&record, &report), share(&report, 0))
+    };
+    for (nic, receiver) in [(1.0, 1.0), (1.0, 1.5), (0.0, 1.0)] {
+        let (decision, share) = beside_receiver(nic, receiver);
+        assert_eq!(decision, Decision::Measured(ShareLimit::Resource(1)), "{nic} {receiver}: {share:?}");
+        assert!(share.value.abs() < 0.1, "{nic} {receiver}: {share:?}");
+    }
+    let (decision, share) = beside_receiver(1.0, 0.0);
+    assert!(decision == Decision::Measured(ShareLimit::Resource(0)) && holds(share, 1.0), "{share:?}");
+}
+
 /// Of 200 runs that may end at each cycle's end: in how many an interval does not hold, and how many are far off.
 #[test]
 fn stopping_early_errs_as_rarely_as_it_says() {

@@ -1,9 +1,11 @@
 //! What was taken, what it cost the flow, and what follows, in sentences.
 
 use super::percent;
+use crate::plan::ResourceKind;
 use crate::plan::wording::{in_words, listed};
 use crate::shares::{
     CpuCosts, Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided,
+    is_receiver_cpus,
 };
 use std::fmt::{Display, Formatter, Result};
 
@@ -11,7 +13,11 @@ use std::fmt::{Display, Formatter, Result};
 pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Decision) -> String {
     match decision {
         Decision::Measured(ShareLimit::Resource(index)) => {
-            let it = if report.resources[*index].ids().len() > 1 { "each" } else { "it" };
+            let it = match &report.resources[*index] {
+                several if several.ids().len() > 1 => "each",
+                one if one.kind == ResourceKind::Receiver => "them",
+                _ => "it",
+            };
             format!("The bottleneck is {}: {}.", name(report, *index), costs(report, &[*index], it))
         }
         Decision::Measured(ShareLimit::Pool(index)) => {
@@ -94,8 +100,13 @@ fn undecided(report: &ShareReport, why: &Undecided) -> String {
             let names = ids.iter().map(words).collect::<Vec<String>>();
             let names = listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), 4);
             let little = ids.iter().filter_map(|id| report.resources.iter().find(|it| it.id == *id));
-            let why = little.filter_map(|it| it.share.err()).next().map(|why| why.to_string());
-            format!("{names} may be busy: {}", why.unwrap_or_else(|| "nothing was taken from it".into()))
+            let little = little.filter_map(|it| it.share.err()).next().map(|why| why.to_string());
+            let refused = ids.iter().any(|id| is_receiver_cpus(id) && known(id).is_none());
+            let none = match refused {
+                true => "the agent there takes nothing of them (--no-experiment, or an older linerate)",
+                false => "nothing was taken from it",
+            };
+            format!("{names} may be busy: {}", little.unwrap_or_else(|| none.into()))
         }
         Undecided::CheapTaker(index) => format!(
             "{} moved more while it was taken from: what was read beside the flow may cost it less than the flow's own \
@@ -185,7 +196,6 @@ impl Display for Hopeless {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ResourceKind;
     use crate::shares::*;
 
     fn resource(id: &str, share: f64, half_width: f64) -> ResourceShare {
@@ -287,6 +297,10 @@ mod tests {
             (Undecided::CarryOver(CarryOver { id: "disk:vda".into(), lag }), "before it (0.31 ± 0.19 of it)"),
             (Undecided::Aliased { window_ms: 350, period_ms: 100 }, "every 100 ms, and a window of 350 ms"),
             (Undecided::NotTaken(vec!["nic:eth0".into()]), "NIC eth0 may be busy"),
+            (
+                Undecided::NotTaken(vec!["receiver-cpus:peer".into()]),
+                "the CPUs of the receiver on peer may be busy: the agent there takes nothing of them (--no-experiment",
+            ),
             (
                 Undecided::NotTaken(vec!["nic:eth0".into()]),
                 "busy: only 26 % of what was meant could be taken.",
