@@ -303,3 +303,27 @@ pub(super) fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<Evi
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::predict::predict;
+    use crate::diagnose::tests::{Lab, record};
+    use linerate_facts::protocol::Protocol;
+
+    #[test]
+    fn rounds_are_those_beside_the_network_where_an_experiment_ran() {
+        let mut case = Lab { disks: vec![300.0], nics: vec![1237.5], ..Lab::default() }.measured();
+        let mut counted = |experiment: bool, network: usize| {
+            for figure in &mut case.measurements {
+                let is_path = figure.stage == Stage::Path;
+                figure.samples.resize(if is_path { 8 } else { network }, 1e8);
+                figure.experiment = (is_path && experiment).then(|| Box::new(record(0.0, 0.0, 1)));
+            }
+            let figures = Figures::new(&case.measurements);
+            let prediction = predict(&case.machine, &case.goal, &case.plan, &figures, Protocol::Tcp);
+            rounds(figures.path(Protocol::Tcp).expect("a path"), &prediction, &figures)
+        };
+        assert_eq!([counted(false, 3), counted(true, 3), counted(true, 9)], [8, 3, 8]);
+    }
+}

@@ -12,6 +12,7 @@ mod verdicts;
 
 use super::*;
 use crate::measure::{LimitedBy, Measurement, Stage, WorkerResult};
+pub(super) use experiment::record;
 pub(super) use lab::{Case, Lab, figure};
 use linerate_model::plan::{Origin, ResourceKind};
 use linerate_model::verdict::{LimitKind, Verdict};
