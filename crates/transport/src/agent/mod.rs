@@ -32,6 +32,8 @@ mod ssh;
 mod stream_client;
 mod stream_request;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod trial;
 mod udp;
