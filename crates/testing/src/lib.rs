@@ -21,5 +21,5 @@ pub use dice::Dice;
 pub use folder::folder_in_memory;
 pub use machines::{machine, nic};
 pub use plan_inputs::{goal, paths, sources};
-pub use seeds::{first_failure, simulate};
+pub use seeds::{find_each, is_planted, simulated};
 pub use tree::Tree;

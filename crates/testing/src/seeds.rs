@@ -1,7 +1,10 @@
-//! Simulations: runs of which a seed repeats each, faults included.
+//! Simulations: runs of which a seed repeats each, faults included; and bugs that a simulation has to find.
 
 use crate::cases::drawn;
-use std::fmt::Display;
+use linerate_system::counters::thread_cpu;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Its seed runs alone.
@@ -10,7 +13,7 @@ const SEED: &str = "LINERATE_SEED";
 /// Simulates with each of a fifth of so many seeds, or all, or with that of `LINERATE_SEED` alone. A run gives the number
 /// of its faults, or what is wrong: then this panics, and names the command that repeats it. `test` is a package and a
 /// part of the test's name that no other test has. How many runs there were, and faults in all of them.
-pub fn simulate<E: Display>(test: (&str, &str), all: u32, run: impl Fn(u32) -> Result<u32, E>) -> (u32, u64) {
+fn simulate<E: Display>(test: (&str, &str), all: u32, run: impl Fn(u32) -> Result<u32, E>) -> (u32, u64) {
     let named = seed_of(std::env::var(SEED).ok()).unwrap_or_else(|why| panic!("{why}"));
     let seeds: Vec<u32> = named.map_or_else(|| drawn(all).collect(), |seed| vec![seed]);
     let (mut runs, mut all_faults) = (0, 0);
@@ -31,12 +34,56 @@ pub fn simulate<E: Display>(test: (&str, &str), all: u32, run: impl Fn(u32) -> R
     (runs, all_faults)
 }
 
+/// [`simulate`]s, and so many runs a minute at least on one core, with five faults each.
+pub fn simulated<E: Display>(
+    test: (&str, &str),
+    (all, a_minute): (u32, f64),
+    run: impl Fn(u32) -> Result<u32, E>,
+) {
+    let before = thread_cpu();
+    let (runs, faults) = simulate(test, all, run);
+    let rate = f64::from(runs) * 60.0 / (thread_cpu() - before).as_secs_f64();
+    println!("{runs} runs with {faults} faults, {rate:.0} a minute on one core");
+    // One seed alone says nothing of all.
+    let is_enough = rate >= a_minute && faults >= 5 * u64::from(runs);
+    assert!(is_enough || runs < 100, "too few runs a minute, or too few faults");
+}
+
+thread_local! {
+    static PLANTED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+}
+
+/// This bug is switched on for this thread.
+pub fn is_planted<B: PartialEq + 'static>(bug: B) -> bool {
+    PLANTED.with_borrow(|planted| planted.as_ref().and_then(|one| one.downcast_ref()) == Some(&bug))
+}
+
+/// Each of these bugs is found by one of so many seeds, which begin somewhere new with each.
+pub fn find_each<B: Copy + Debug + 'static, E: Display, R: Fn(u32) -> Result<u32, E>>(
+    bugs: &[B],
+    seeds: u32,
+    run: impl Fn() -> R,
+) {
+    let hidden = bugs.iter().filter(|bug| {
+        PLANTED.set(Some(Box::new(**bug)));
+        let found = first_failure(seeds, run());
+        PLANTED.set(None);
+        println!("{bug:?}: {found:?}");
+        found.is_none()
+    });
+    let hidden: Vec<&B> = hidden.collect();
+    assert!(hidden.is_empty(), "not found: {hidden:?}");
+}
+
 /// The first of so many seeds that finds something wrong, and what.
-pub fn first_failure<E: Display>(all: u32, run: impl Fn(u32) -> Result<u32, E>) -> Option<(u32, String)> {
+fn first_failure<E: Display>(all: u32, run: impl Fn(u32) -> Result<u32, E>) -> Option<(u32, String)> {
     (0..all).find_map(|seed| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
         Ok(Ok(_)) => None,
         Ok(Err(why)) => Some((seed, why.to_string())),
-        Err(_) => Some((seed, "it panics".into())),
+        Err(panic) => {
+            let why = panic.downcast_ref::<String>().cloned();
+            Some((seed, why.unwrap_or_else(|| "it panics".into())))
+        }
     })
 }
 

@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+mod tests;
+
 pub mod address;
 pub mod admission;
 pub mod agent;

@@ -171,7 +171,7 @@ impl<'a> PutStream<'a> {
         };
         let after = content.metadata().map_err(of_source)?;
         #[cfg(test)]
-        let after = if crate::tests::planted::has(crate::tests::planted::PlantedBug::ChangeUnnoticed) {
+        let after = if linerate_testing::is_planted(crate::tests::planted::PlantedBug::ChangeUnnoticed) {
             before.clone()
         } else {
             after

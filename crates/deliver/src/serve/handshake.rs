@@ -87,29 +87,3 @@ impl Security {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use linerate_transport::admission::SharedPending;
-    use std::time::Instant;
-
-    #[test]
-    fn silent_ones_of_the_address_that_has_most_of_them_go_first() {
-        let list = SharedPending::new(64, HANDSHAKE_TIME);
-        let client = |number: u8| IpAddr::from([192, 0, 2, number]);
-        let begun = Instant::now();
-        let mut silent: Vec<PendingEntry<u64>> = Vec::new();
-        for number in 0..64 {
-            let (entry, driven_out) = list.add(client(1 + u8::from(number % 4 == 3)), number);
-            assert_eq!(driven_out, None);
-            silent.push(entry);
-        }
-        let (third, driven_out) = list.add(client(3), 999);
-        assert_eq!(driven_out, Some(0));
-        assert!(!silent[0].is_there() && silent[1].is_there() && third.is_there());
-        assert!(third.deadline >= begun + HANDSHAKE_TIME);
-        drop(silent);
-        assert_eq!(list.add(client(1), 1000).1, None, "those that are done leave room");
-    }
-}

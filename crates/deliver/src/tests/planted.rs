@@ -1,12 +1,10 @@
 //! Bugs that a test switches on for its thread, at the places where they would be made: a simulation that does not find
 //! each of them has a hole. Builds that are no tests have none of this.
 
-use std::cell::Cell;
-
 /// Where this bug is switched on, something else is done.
 macro_rules! planted {
     ($bug:ident, $instead:expr) => {
-        if $crate::tests::planted::has($crate::tests::planted::PlantedBug::$bug) {
+        if linerate_testing::is_planted($crate::tests::planted::PlantedBug::$bug) {
             $instead
         }
     };
@@ -47,21 +45,4 @@ pub(crate) enum PlantedBug {
     ChangeUnnoticed,
     /// What a failed try sent counts as there.
     SentForNothingCounts,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<PlantedBug>> = const { Cell::new(None) };
-}
-
-/// It is switched on.
-pub(crate) fn has(bug: PlantedBug) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-/// Works with this bug.
-pub(crate) fn with<T>(bug: PlantedBug, work: impl FnOnce() -> T) -> T {
-    PLANTED.set(Some(bug));
-    let done = work();
-    PLANTED.set(None);
-    done
 }

@@ -19,7 +19,7 @@ use linerate_report::{self as report, Folder};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Read};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -28,6 +28,8 @@ use std::time::Duration;
 const PARTIAL: u8 = 1;
 /// A key on standard input is there at once, or nobody gives one.
 const KEY_PATIENCE: Duration = Duration::from_secs(5);
+/// A key has 64 digits: of what is no key, no more is read.
+const MOST_KEY_BYTES: u64 = 1024;
 /// A member started from outside is wanted now; its coordinator listens before it starts anything.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -374,7 +376,7 @@ pub(super) fn key_of_standard_input() -> Result<Key, Failure> {
     let (sender, line) = mpsc::channel();
     let read = move || {
         let mut line = String::new();
-        let read = std::io::stdin().read_line(&mut line);
+        let read = std::io::stdin().lock().take(MOST_KEY_BYTES).read_line(&mut line);
         let _ = sender.send(read.map(|_| line));
     };
     let started = std::thread::Builder::new().name("key".into()).spawn(read);

@@ -40,27 +40,19 @@ impl<C> Pending<C> {
         if self.entries.len() < self.bound {
             return None;
         }
+        #[cfg(test)]
+        planted!(OldestOfAllGoes, return Some(self.entries.remove(0).connection));
         let origins: Vec<IpAddr> = self.entries.iter().map(|entry| entry.origin).collect();
         Some(self.entries.remove(most_crowding(&origins)?).connection)
     }
 
-    /// Adds a connection after [`Pending::make_room`].
-    pub(crate) fn add(&mut self, peer: IpAddr, connection: C) {
-        let since = clock::now();
-        let entry = PendingConnection {
-            number: self.next_number,
-            origin: origin(peer),
-            since,
-            deadline: since + self.patience,
-            connection,
-        };
+    /// Adds a connection after [`Pending::make_room`]; its number and deadline.
+    pub(crate) fn add(&mut self, peer: IpAddr, connection: C) -> (u64, Instant) {
+        let (number, since) = (self.next_number, clock::now());
+        let deadline = since + self.patience;
         self.next_number += 1;
-        self.entries.push(entry);
-    }
-
-    /// Number and deadline of the connection that is added next.
-    pub(crate) fn next_entry(&self) -> (u64, Instant) {
-        (self.next_number, clock::now() + self.patience)
+        self.entries.push(PendingConnection { number, origin: origin(peer), since, deadline, connection });
+        (number, deadline)
     }
 
     /// Takes a connection out; none: it had to go before.
@@ -123,14 +115,23 @@ impl<C> SharedPending<C> {
     pub fn add(&self, peer: IpAddr, connection: C) -> (PendingEntry<C>, Option<C>) {
         let mut list = lock(&self.0);
         let crowded_out = list.make_room();
-        let (number, deadline) = list.next_entry();
-        list.add(peer, connection);
+        let (number, deadline) = list.add(peer, connection);
         (PendingEntry { list: self.0.clone(), number, deadline }, crowded_out)
+    }
+
+    /// Takes all out, oldest first.
+    pub(crate) fn take_all(&self) -> Vec<C> {
+        lock(&self.0).take_all().into_iter().map(|entry| entry.connection).collect()
     }
 
     /// None is pending.
     pub fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
+    }
+
+    /// How many are pending.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).len()
     }
 }
 
@@ -158,39 +159,4 @@ fn most_crowding(origins: &[IpAddr]) -> Option<usize> {
     origins.iter().for_each(|origin| *crowds.entry(*origin).or_default() += 1);
     let worst = crowds.values().max()?;
     origins.iter().position(|origin| crowds.get(origin) == Some(worst))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(text: &str) -> IpAddr {
-        text.parse().expect("an address")
-    }
-
-    #[test]
-    fn the_oldest_of_the_largest_crowd_goes() {
-        let (a, b) = (address("192.0.2.1"), address("192.0.2.2"));
-        assert_eq!(most_crowding(&[a, b, b]), Some(1));
-        assert_eq!(most_crowding(&[a, b]), Some(0));
-        assert_eq!(most_crowding(&[]), None);
-    }
-
-    #[test]
-    fn a_full_list_makes_room_and_who_left_needs_none() {
-        let mut pending = Pending::new(2, Duration::from_secs(1));
-        for (peer, gone) in [("192.0.2.1", None), ("2001:db8::1", None), ("2001:db8::2", Some(0))] {
-            assert_eq!(pending.make_room(), gone);
-            pending.add(address(peer), pending.next_entry().0);
-        }
-        // Both that are left are of one network.
-        assert!(!pending.contains(0) && pending.contains(2));
-        assert_eq!((pending.remove(0), pending.remove(2)), (None, Some(2)));
-        assert_eq!((pending.make_room(), pending.len()), (None, 1));
-        for entry in pending.take_all() {
-            assert_eq!((entry.number, entry.deadline - entry.since), (1, Duration::from_secs(1)));
-            pending.keep(entry);
-        }
-        assert_eq!(pending.iter().copied().collect::<Vec<u64>>(), [1]);
-    }
 }

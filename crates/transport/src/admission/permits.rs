@@ -2,6 +2,8 @@
 //! gets one.
 
 use super::origin;
+#[cfg(test)]
+use crate::tests::PlantedBug;
 use linerate_system::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -59,10 +61,18 @@ impl Permits {
     pub fn take_many(self: &Arc<Self>, peer: IpAddr, count: usize) -> Result<Permit, NoPermit> {
         let (origin, count) = (origin(peer), count.min(self.each.max(1)));
         let mut taken = self.lock();
-        if taken.values().sum::<usize>() + count > self.bound {
+        let all = taken.values().sum::<usize>();
+        #[cfg(test)]
+        let all = all.saturating_sub(usize::from(linerate_testing::is_planted(PlantedBug::PermitBeyond)));
+        if all + count > self.bound {
             return Err(NoPermit::AllTaken { bound: self.bound });
         }
         let own = taken.get(&origin).copied().unwrap_or(0);
+        #[cfg(test)]
+        planted!(AllForOne, {
+            taken.insert(origin, own + count);
+            return Ok(Permit { permits: self.clone(), origin, count });
+        });
         if own + count > self.each {
             return Err(NoPermit::OriginHasHalf { own, bound: self.bound });
         }
@@ -88,6 +98,8 @@ impl Permits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        #[cfg(test)]
+        planted!(PermitKept, return);
         let mut taken = self.permits.lock();
         if let Some(own) = taken.get_mut(&self.origin) {
             *own -= self.count;
@@ -101,28 +113,9 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn peer(number: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, number])
-    }
-
-    #[test]
-    fn permits_are_counted_and_given_back() {
-        let permits = Permits::shared(3);
-        let (one, two) = (permits.take(peer(1)), permits.take(peer(1)));
-        assert!(one.is_ok() && two.is_ok());
-        assert_eq!(permits.take(peer(1)).err(), Some(NoPermit::OriginHasHalf { own: 2, bound: 3 }));
-        let other = permits.take(peer(2));
-        assert!(other.is_ok());
-        assert_eq!(permits.take(peer(3)).err(), Some(NoPermit::AllTaken { bound: 3 }));
-        drop((one, two));
-        assert_eq!(permits.taken(), 1);
-        assert!(permits.take(peer(1)).is_ok());
-        drop(other);
-        assert!(permits.lock().is_empty(), "nobody who left is kept");
-        assert!(Permits::shared(1).take(peer(1)).is_ok(), "a single permit can be had");
-        assert!(Permits::shared(0).take(peer(1)).is_err());
     }
 
     #[test]
@@ -146,22 +139,5 @@ mod tests {
         let same = permits.take("2001:db8::2".parse().expect("an address")).err();
         assert_eq!(same, Some(NoPermit::OriginHasHalf { own: 1, bound: 2 }));
         assert!(permits.take("2001:db8:0:1::1".parse().expect("an address")).is_ok());
-    }
-
-    proptest! {
-        /// Whatever one origin takes and gives back, another finds a permit, where there are two.
-        #[test]
-        fn no_origin_can_shut_out_the_others(
-            bound in 2usize..40,
-            takes in prop::collection::vec(any::<bool>(), 0..200),
-        ) {
-            let permits = Permits::shared(bound);
-            let mut held = Vec::new();
-            for take in takes {
-                if take { held.extend(permits.take(peer(1))) } else { drop(held.pop()) }
-                prop_assert!(permits.taken() == held.len() && held.len() <= bound.div_ceil(2));
-                prop_assert!(permits.take(peer(2)).is_ok());
-            }
-        }
     }
 }

@@ -172,6 +172,9 @@ impl Clients {
         let mut inside = lock(&self.inside);
         let others: u64 =
             inside.iter().filter(|(other, _)| **other != client).map(|(_, used)| used.memory_bytes).sum();
+        #[cfg(test)]
+        let others =
+            if linerate_testing::is_planted(crate::tests::PlantedBug::MemoryEach) { 0 } else { others };
         let used = inside.entry(client).or_insert_with(|| Used {
             streams: 0,
             memory_bytes: 0,
@@ -197,13 +200,15 @@ impl Clients {
     }
 
     #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         lock(&self.inside).len()
     }
 }
 
 impl Used {
     fn forgettable(&self, now: Instant) -> bool {
+        #[cfg(test)]
+        planted!(DebtForgotten, return self.streams == 0);
         let owes = |meter: &Meter| !meter.watch.debt(now).is_zero() || !meter.pace.debt(now).is_zero();
         self.streams == 0 && !self.meter.as_ref().is_some_and(owes)
     }
@@ -269,6 +274,8 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        #[cfg(test)]
+        planted!(ShareKept, return);
         let mut inside = lock(&self.clients.inside);
         let Some(used) = inside.get_mut(&self.client) else { return };
         used.streams -= 1;

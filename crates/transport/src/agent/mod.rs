@@ -32,6 +32,8 @@ mod stream_client;
 mod stream_request;
 mod taking;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod trial;
 mod udp;

@@ -1,19 +1,15 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
-use super::clients::Clients;
 use super::host::InterfaceOf;
 use super::key::Key;
 use super::limits::AgentSettings;
-use super::pending::{PendingEntry, PendingThreads};
+use super::pending::PendingEntry;
 use super::protocol::AgentRequest;
 use super::receivers::Receivers;
-use super::secret::{random, to_hex};
-use super::session_stream::WatchedStreams;
 use super::shared::{Shared, TICK};
-use super::tokens::OneTimeTokens;
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, noise, session, tcp};
-use crate::admission::{self, Permits, prepare_control};
+use crate::admission::{self, prepare_control};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
@@ -26,9 +22,6 @@ use std::time::Duration;
 
 /// After its end what was open has this long to end as well.
 const ENDING: Duration = Duration::from_secs(3);
-
-/// All tests together may have so many times the streams of one.
-const STREAMS_OF_ALL: usize = 4;
 
 /// Who may have the port, and what to do then.
 const IN_USE: &str = "is another agent running? Stop it, or choose another port with --listen ADDRESS:PORT \
@@ -62,27 +55,9 @@ impl Agent {
     ) -> Result<Agent, Failure> {
         let listeners = admission::listen_or_at(listen, DEFAULT_PORT)
             .map_err(|error| error.advise("--listen", IN_USE))?;
-        let instance = random::<8>().map_err(|error| {
+        let shared = Shared::new(key, receivers, interface_of, settings).map_err(|error| {
             Failure::Lacks(format!("the agent cannot start: the kernel gives no random bytes: {error}"))
         })?;
-        let limits = settings.limits;
-        let shared = Shared {
-            key,
-            receivers,
-            interface_of,
-            instance: to_hex(&instance),
-            settings,
-            tokens: OneTimeTokens::default(),
-            sessions: Permits::shared(limits.sessions),
-            tests: Permits::shared(limits.tests),
-            clients: Clients::new(limits.client),
-            // What one client takes of them is bounded by `ClientLimits::streams`.
-            streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
-            watched: WatchedStreams::default(),
-            pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
-            taking: Arc::default(),
-            stopping: Stop::new(),
-        };
         Ok(Agent { listeners, shared: Arc::new(shared) })
     }
 

@@ -17,7 +17,7 @@ use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -26,7 +26,7 @@ const MESSAGE: Duration = Duration::from_secs(5);
 
 /// Why a client that has shown the key gets no session.
 #[derive(Debug, Error)]
-enum SessionRefusal {
+pub(crate) enum SessionRefusal {
     #[error("the first request must be a hello")]
     NoHello,
     #[error(
@@ -87,18 +87,9 @@ fn welcome<'a>(
     hello: &AgentRequest,
     shared: &'a Shared,
 ) -> Result<(ServerSession<'a>, Hello), SessionRefusal> {
-    let AgentRequest::Hello { protocol, version } = hello else {
-        return Err(SessionRefusal::NoHello);
-    };
-    if *protocol != PROTOCOL {
-        return Err(SessionRefusal::OtherProtocol { protocol: *protocol, version: printable(version) });
-    }
     let local = canonical(stream.local_addr()?);
     let client = stream.peer_addr()?.ip().to_canonical();
-    let permit = shared.sessions.take(client).map_err(|none| match none {
-        NoPermit::AllTaken { bound } => SessionRefusal::AllTaken { bound },
-        NoPermit::OriginHasHalf { own, bound } => SessionRefusal::HalfTaken { own, bound },
-    })?;
+    let permit = permit(hello, client, shared)?;
     let sysroot = Sysroot::live();
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
@@ -107,6 +98,24 @@ fn welcome<'a>(
         ServerSession { shared, whose, sysroot, takers: None, trial: None, rdma: None, _permit: permit },
         hello,
     ))
+}
+
+/// The right to a session of a client that opens with this.
+pub(crate) fn permit(
+    hello: &AgentRequest,
+    client: IpAddr,
+    shared: &Shared,
+) -> Result<Permit, SessionRefusal> {
+    let AgentRequest::Hello { protocol, version } = hello else {
+        return Err(SessionRefusal::NoHello);
+    };
+    if *protocol != PROTOCOL {
+        return Err(SessionRefusal::OtherProtocol { protocol: *protocol, version: printable(version) });
+    }
+    shared.sessions.take(client).map_err(|none| match none {
+        NoPermit::AllTaken { bound } => SessionRefusal::AllTaken { bound },
+        NoPermit::OriginHasHalf { own, bound } => SessionRefusal::HalfTaken { own, bound },
+    })
 }
 
 /// What a client says of itself, fit for a sentence.

@@ -149,16 +149,21 @@ impl SessionStream {
         }
     }
 
+    /// Nobody has come for it before, and it has not ended. `stream`: a handle to cut it by.
+    pub(crate) fn begins(&self, stream: Option<TcpStream>) -> bool {
+        let mut life = lock(&self.life);
+        let is_first = life.phase == Phase::Waiting;
+        if is_first {
+            *life = Life { phase: Phase::Running, met: stream.is_some(), stream, error: life.error.take() };
+        }
+        is_first
+    }
+
     /// Works on the calling thread until the stream ends or is stopped. `stream`: a handle to cut it by.
     pub(crate) fn run(&self, stream: Option<TcpStream>, work: impl FnOnce(&Stop) -> io::Result<()>) {
-        let mut life = lock(&self.life);
-        if life.phase != Phase::Waiting {
+        if !self.begins(stream) {
             return;
         }
-        life.phase = Phase::Running;
-        life.met = stream.is_some();
-        life.stream = stream;
-        drop(life);
         self.thread.store(affinity::thread_number(), Ordering::Relaxed);
         let _finish = Finish(self);
         // After `stop` an error is only the way in which the thread was ended.
@@ -194,6 +199,8 @@ impl SessionStream {
         if self.is_awaited() {
             return;
         }
+        #[cfg(test)]
+        planted!(UnusedStays, return);
         let unused = "its token was not used in time";
         let life = lock(&self.life);
         match life.phase {
@@ -280,6 +287,11 @@ impl SessionStream {
         if lock(&self.life).phase == Phase::Waiting {
             self.finish(None);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_ended()
     }
 
     /// Cuts the stream under a receiver that does not look at `stop`.

@@ -21,7 +21,7 @@ pub(crate) fn data(connection: Arc<TcpStream>, entry: PendingEntry, shared: &Sha
         return;
     }
     let peer = connection.peer_addr().ok();
-    let Some(stream) = shared.tokens.claim(&token).filter(|stream| stream.is_awaited()) else {
+    let Some(stream) = shared.claim(&token) else {
         tracing::info!(?peer, "data connection refused: no such token");
         return;
     };

@@ -232,7 +232,7 @@ impl<'a> AgentTest<'a> {
         self.all().for_each(|stream| stream.settle());
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
         self.streams.iter().flatten()
     }
 

@@ -6,9 +6,9 @@ use super::{SERVER, TIMEOUT, fetched};
 use crate::serve::ServingFolder;
 use crate::tests::planted::PlantedBug;
 use crate::tests::server::{Fault, Server, accepted, cleared, place};
-use crate::tests::{find_each, simulated};
 use linerate_measure::run::TransferOutcome;
 use linerate_system::clock::simulated::SimulatedClock;
+use linerate_testing::{find_each, simulated};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -107,7 +107,7 @@ fn runs() -> impl Fn(u32) -> Result<u32, String> {
 
 #[test]
 fn a_stream_brings_right_files_and_leaves_a_server_alone_where_it_is_asked_to() {
-    simulated("a_stream_brings_right_files", (RUNS, RUNS_A_MINUTE), runs());
+    simulated(("linerate-deliver", "a_stream_brings_right_files"), (RUNS, RUNS_A_MINUTE), runs());
 }
 
 #[test]

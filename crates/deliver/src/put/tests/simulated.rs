@@ -11,11 +11,11 @@ use crate::stream_tally::StreamTally;
 use crate::tests::network;
 use crate::tests::planted::PlantedBug;
 use crate::tests::server::{Fault, Server, accepted, cleared, place};
-use crate::tests::{find_each, simulated};
 use crate::tls::TlsTrust;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::lock;
+use linerate_testing::{find_each, simulated};
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -163,7 +163,7 @@ fn runs() -> impl Fn(u32) -> Result<u32, String> {
 
 #[test]
 fn whatever_ends_its_starts_what_is_put_has_the_bytes_of_its_file() {
-    simulated("whatever_ends_its_starts_what_is_put", (RUNS, RUNS_A_MINUTE), runs());
+    simulated(("linerate-deliver", "whatever_ends_its_starts_what_is_put"), (RUNS, RUNS_A_MINUTE), runs());
 }
 
 #[test]

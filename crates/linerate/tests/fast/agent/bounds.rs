@@ -1,8 +1,8 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
 use super::running::{
-    COUNTING, PATIENCE, RunningAgent, connect_stream, heard, refusal, sample_when, spec, streams, token,
-    udp_address, until, worker, worker_stream, workers,
+    COUNTING, PATIENCE, RunningAgent, connect_stream, refusal, sample_when, spec, streams, token,
+    udp_address, until, worker_stream, workers,
 };
 use linerate::agent::{
     AgentLimits, AgentSession, AgentSettings, AllowList, ClientLimits, LocalBinding, Receivers, StreamTicket,
@@ -36,67 +36,6 @@ pub fn connect_as(
 ) -> Result<AgentSession, linerate::failure::Failure> {
     let way = LocalBinding { local: Some((client, 0).into()), device: None };
     AgentSession::connect_by(running.address, &running.key, way)
-}
-
-#[test]
-fn tests_at_once_are_bounded_and_one_client_has_half_of_them_at_most() {
-    let running =
-        RunningAgent::with(AgentLimits { tests: 4, ..AgentLimits::default() }, COUNTING, "127.0.0.1:0");
-    let sessions: Vec<AgentSession> = (0..3).map(|_| running.connect()).collect();
-    sessions[0].open(workers(&[Protocol::Tcp])).expect("the first");
-    sessions[1].open(streams(sends(1))).expect("the second");
-    let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
-    assert!(text.contains("2 of its 4 tests"), "{text}");
-    let others = [[127, 0, 0, 2], [127, 0, 0, 2], [127, 0, 0, 3]];
-    let others = others.map(|client| connect_as(&running, client).expect("a session"));
-    others[0].open(streams(sends(1))).expect("another client");
-    others[1].open(streams(sends(1))).expect("and its second");
-    let text = others[2].open(streams(sends(1))).expect_err("a fifth").to_string();
-    assert!(text.contains("4 tests are running"), "{text}");
-    sessions[0].close().expect("closed");
-    sessions[2].open(streams(sends(1))).expect("a place is free");
-}
-
-#[test]
-fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
-    let limits = client_limits(ClientLimits { streams: 3, ..ClientLimits::default() });
-    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
-    let (one, two) = (running.connect(), running.connect());
-    one.open(streams(sends(2))).expect("opened");
-    let opened = two.open(streams(sends(2))).expect("opened");
-    assert!(refused(&opened[1]).contains("3 streams"), "{opened:?}");
-    let stream = connect_stream(&two, &opened[0], &sends(1)[0], None, None).expect("a stream");
-    let sample = sample_when(&two, |sample| sample.streams[0].bytes > 0);
-    assert!(
-        sample.streams[1].ended
-            && sample.streams[1].error.as_deref().is_some_and(|why| why.contains("take fewer"))
-    );
-    let text = connect_stream(&two, &opened[1], &sends(1)[0], None, None).expect_err("refused").to_string();
-    assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
-    drop((one, stream));
-    two.close().expect("closed");
-    // The other session's end is noticed, not told.
-    running.awaits_load((1, 0, 0));
-    let opened = two.open(streams(sends(3))).expect("opened");
-    assert!(opened.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
-}
-
-#[test]
-fn buffers_of_a_client_are_bounded() {
-    let limits = client_limits(ClientLimits { memory_bytes: 100 << 20, ..ClientLimits::default() });
-    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
-    let session = running.connect();
-    let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, StreamRole::Send) };
-    let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
-    assert!(matches!(opened[0], StreamTicket::Granted { .. }));
-    assert!(refused(&opened[1]).contains("--memory-limit"), "{opened:?}");
-    let usual = StreamSpec { receive_buffer_bytes: None, ..worker(Protocol::Tcp) };
-    let opened = running.connect().open(streams(vec![usual.clone(), usual.clone()])).expect("opened");
-    assert!(refused(&opened[1]).contains("--memory-limit"), "{opened:?}");
-    let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
-    let opened = other.open(streams(vec![usual.clone(), usual])).expect("opened");
-    let why = refused(&opened[1]);
-    assert!(why.contains("--memory-limit") && why.contains("other clients"), "one memory for all: {why}");
 }
 
 #[test]
@@ -171,26 +110,6 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
 }
 
 #[test]
-fn a_test_that_takes_too_long_is_ended_with_its_reason() {
-    let limits = AgentLimits { test_time: Some(Duration::from_millis(400)), ..AgentLimits::default() };
-    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
-    let session = running.connect();
-    assert_eq!(session.hello().time_limit_seconds, Some(0.4));
-    let asked = [vec![worker(Protocol::Tcp), worker(Protocol::Udp)], sends(1)].concat();
-    let opened = session.open(streams(asked)).expect("opened");
-    let mut first = worker_stream(&session, &opened[0]).expect("a worker");
-    let stream = connect_stream(&session, &opened[2], &sends(1)[0], None, None).expect("a stream");
-    let sample = sample_when(&session, |sample| sample.streams.iter().all(|stream| stream.ended));
-    for stream in &sample.streams {
-        assert!(stream.error.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
-    }
-    assert_eq!(heard(&mut first), b"");
-    drop(stream);
-    session.close().expect("closed");
-    session.open(workers(&[Protocol::Tcp])).expect("the next test has its own time");
-}
-
-#[test]
 fn who_is_not_on_the_list_gets_no_answer() {
     let only = ["127.0.0.1", "192.0.2.0/24"].map(|text| text.parse().expect("a network"));
     let settings = AgentSettings { allow: AllowList::new(only), ..AgentSettings::default() };
@@ -228,52 +147,6 @@ fn a_silent_client_is_not_sent_datagrams_for_long() {
     assert!(began.elapsed() >= Duration::from_millis(500));
     receiving.sample().expect("who sends to the agent may be silent");
     assert!(quiet.sample().is_err());
-}
-
-#[test]
-fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
-    let limit = 2e5;
-    let running = RunningAgent::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
-    let (began, mut moved, mut refusals) = (Instant::now(), 0, 0);
-    let receive = spec(Protocol::Tcp, StreamRole::Receive);
-    while began.elapsed() < Duration::from_secs(2) {
-        // Each time a new session, so that nothing but the address tells who it is.
-        let session = running.connect();
-        let opened = session.open(streams(vec![receive.clone()])).expect("opened");
-        if let StreamTicket::Refused { why } = &opened[0] {
-            assert!(why.contains("has moved more than") && why.contains("wait"), "{why}");
-            refusals += 1;
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        }
-        let stream = connect_stream(&session, &opened[0], &sends(1)[0], None, None).expect("a stream");
-        let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
-        // Over before anybody looks, or ended soon after: how busy the machine is decides.
-        let sent = stream.write_all(&[1; 800_000]).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
-        if sent.is_ok() {
-            sample_when(&session, |sample| sample.streams[0].ended);
-        }
-        moved += session.close().expect("closed").streams[0].bytes;
-    }
-    let most = limit * 1.1 * (began.elapsed().as_secs_f64() + 0.5) + 800_000.0;
-    assert!(moved as f64 <= most, "{moved} bytes of at most {most}");
-    assert!(refusals > 0 && moved > 0, "{refusals} refusals, {moved} bytes");
-    let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
-    let opened = other.open(streams(vec![receive])).expect("opened");
-    assert!(matches!(opened[0], StreamTicket::Granted { .. }), "another client owes nothing: {opened:?}");
-}
-
-#[test]
-fn who_says_nothing_is_held_to_the_rate_all_the_same() {
-    let running = RunningAgent::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
-    let session = running.connect();
-    let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Receive)])).expect("opened");
-    let stream = connect_stream(&session, &opened[0], &sends(1)[0], None, None).expect("a stream");
-    let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-    let began = Instant::now();
-    while stream.write_all(&[1; 100_000]).is_ok() {}
-    assert!(began.elapsed() < PATIENCE, "cut off by the agent, not by our patience");
 }
 
 #[test]

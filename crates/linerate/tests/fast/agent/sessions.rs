@@ -2,13 +2,12 @@
 
 use super::bounds::connect_as;
 use super::running::{
-    COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, token, udp_address, until, worker_stream,
-    workers,
+    COUNTING, PATIENCE, RunningAgent, refusal, sample_when, token, udp_address, until, worker_stream, workers,
 };
-use linerate::agent::{AgentLimits, AgentSession, DATA_MAGIC, StreamTicket};
+use linerate::agent::{AgentLimits, AgentSession};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 #[test]
@@ -72,29 +71,6 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
         udp.send_to(token(&opened[0]), to).expect("the token");
         udp.recv(&mut [0; 16]).expect("admitted");
     }
-}
-
-fn try_token(running: &RunningAgent, opened: &[StreamTicket]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(running.address).expect("a connection");
-    stream.write_all(&DATA_MAGIC).expect("the magic");
-    stream.write_all(token(&opened[0])).expect("the token");
-    heard(&mut stream)
-}
-
-#[test]
-fn a_token_works_once_and_only_while_its_test_is_open() {
-    let running = RunningAgent::start();
-    let session = running.connect();
-    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    let stream = worker_stream(&session, &opened[0]).expect("a stream");
-    let text = worker_stream(&session, &opened[0]).expect_err("used").to_string();
-    assert!(text.contains("used before"), "{text}");
-    assert_eq!(try_token(&running, &opened), b"");
-    drop(stream);
-    session.close().expect("closed");
-    let unused = session.open(workers(&[Protocol::Tcp])).expect("opened");
-    session.close().expect("closed");
-    assert_eq!(try_token(&running, &unused), b"");
 }
 
 #[test]

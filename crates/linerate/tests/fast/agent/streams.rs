@@ -46,26 +46,6 @@ fn half_of_the_streams_refused_and_the_others_run() {
 }
 
 #[test]
-fn a_client_that_dies_takes_its_streams_with_it() {
-    let running = RunningAgent::start();
-    let session = running.connect();
-    let asked = vec![
-        spec(Protocol::Tcp, StreamRole::Send),
-        spec(Protocol::Tcp, StreamRole::Receive),
-        spec(Protocol::Udp, StreamRole::Receive),
-    ];
-    let opened = session.open(streams(asked.clone())).expect("opened");
-    let held: Vec<_> = opened[..2]
-        .iter()
-        .map(|ticket| connect_stream(&session, ticket, &asked[0], None, None).expect("a stream"))
-        .collect();
-    sample_when(&session, |sample| sample.streams[0].bytes > 0);
-    drop(session);
-    running.awaits_load((0, 0, 0));
-    drop(held);
-}
-
-#[test]
 fn a_stream_works_where_the_client_says() {
     let running = RunningAgent::start();
     let session = running.connect();

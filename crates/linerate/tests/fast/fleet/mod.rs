@@ -7,7 +7,8 @@ mod patterns;
 use crate::support::process::Ends;
 use crate::support::{keep_apart, linerate};
 use serde_json::Value;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A launcher that starts each member here, whatever its host is called.
@@ -294,6 +295,22 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
     }
 }
 
+#[test]
+fn of_a_key_that_never_ends_little_is_read() {
+    let mut command = linerate();
+    command.args(["fleet-member", "--join", "127.0.0.1:1"]).env_remove("LINERATE_KEY");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut member = command.spawn().expect("a member");
+    let (mut input, mut written) = (member.stdin.take().expect("a pipe"), 0);
+    while let Ok(bytes) = input.write(&[b'a'; 4096]) {
+        written += bytes;
+        assert!(written < 16 << 20, "it reads on");
+    }
+    let ended = member.ended();
+    ended.gives(2);
+    assert!(ended.stderr.contains("LINERATE_KEY did not arrive here"), "{}", ended.stderr);
+}
+
 /// The environment of each launcher, simulated.
 fn job(rank: u32) -> [Vec<(&'static str, String)>; 4] {
     let rank = rank.to_string();
@@ -371,7 +388,7 @@ fn find_each_other(folder: &tempfile::TempDir, words: &[&str], job: &[(&str, &st
     let start = |rank: u32| {
         let mut command = fleet(&words);
         command.envs(job.iter().copied()).env(job[0].0, rank.to_string()).env("LINERATE_KEY", &key);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("a rank")
     };
     let mut ranks: Vec<_> = [2, 1, 0].into_iter().map(start).collect();

@@ -164,27 +164,6 @@ fn a_second_client_is_reported_that_the_server_is_busy() {
 }
 
 #[test]
-fn a_thousand_garbage_connections_do_not_keep_a_client_out() {
-    let server = Ours::start(strict());
-    let mut kept = Vec::new();
-    for number in 0..1000u32 {
-        let mut stream = connect(server.address);
-        let _ = match number % 4 {
-            0 => stream.write_all(b"GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n"),
-            1 => stream.write_all(&[number as u8; 100]),
-            2 => stream.write_all(b"x"),
-            _ => Ok(()),
-        };
-        // Some stay, some go.
-        if number % 5 == 0 {
-            kept.push(stream);
-        }
-    }
-    still_serves(&server);
-    drop(kept);
-}
-
-#[test]
 fn udp_goes_only_to_the_address_of_the_control_connection() {
     let server = Ours::start(Iperf3Limits { opening: Duration::from_secs(10), ..strict() });
     let mut control = begun(server.address);

@@ -1,7 +1,6 @@
 //! Who has no key, says what nobody understands, or takes too much.
 
 use super::*;
-use crate::support::connect_from;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -130,40 +129,4 @@ fn who_asks_and_does_not_read_is_closed_and_the_hub_keeps_little() {
     }
     assert!(failed.is_some(), "it was never closed");
     assert_eq!(other.ask(&ControlRequest::Play, PATIENCE).expect("an answer"), ControlMessage::Done);
-}
-
-#[test]
-fn one_origin_takes_half_of_the_places() {
-    let (_fake, hub) = served(1, 1);
-    // 64 and two for the tile; half of it.
-    let mut clients: Vec<Client> = (0..33).map(|_| client(&hub)).collect();
-    let mut last = client(&hub);
-    let refused = last.ask(&ControlRequest::Status, PATIENCE);
-    let why = match refused {
-        Ok(ControlMessage::Refused { why }) => why,
-        Ok(other) => panic!("{other:?}"),
-        Err(failure) => failure.to_string(),
-    };
-    assert!(why.contains("too many connections"), "{why}");
-    for client in &mut clients {
-        client.ask(&ControlRequest::Play, PATIENCE).expect("those that are there stay");
-    }
-    drop(clients);
-    // Their places come back.
-    let deadline = Instant::now() + PATIENCE;
-    while !matches!(client(&hub).ask(&ControlRequest::Play, PATIENCE), Ok(ControlMessage::Done)) {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-#[test]
-fn a_flood_from_several_origins_keeps_no_owner_out() {
-    let (_fake, hub) = served(1, 1);
-    let silent: Vec<TcpStream> =
-        (0..200).map(|number| connect_from([127, 0, 0, 2 + number % 3], hub.addresses()[0])).collect();
-    // All of them are pending, or were crowded out, when this one comes from an origin of its own.
-    let mut owner = client(&hub);
-    assert_eq!(owner.ask(&ControlRequest::Play, PATIENCE).expect("an answer"), ControlMessage::Done);
-    drop(silent);
 }

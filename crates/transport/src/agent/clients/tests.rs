@@ -1,7 +1,6 @@
 //! Bounds of clients: each its own, memory together, and no way around a rate.
 
 use super::*;
-use proptest::prelude::*;
 
 fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -11,30 +10,6 @@ const UNBOUND: Rate = Rate { wish: f64::INFINITY, dealt: f64::INFINITY };
 
 fn rate(rate: f64) -> Rate {
     Rate { wish: rate, dealt: rate }
-}
-
-#[test]
-fn each_client_has_its_own_bounds_and_gets_back_what_it_gives() {
-    let limits = ClientLimits { streams: 2, memory_bytes: 100, bytes_per_second: Some(10.0) };
-    let clients = Clients::new(limits);
-    let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
-    let first = clients.take(one, 60, rate(6.0)).expect("it fits");
-    assert_eq!((first.bytes_per_second(), clients.rate_left(one)), (Some(6.0), Some(4.0)));
-    let why = clients.take(one, 60, rate(1.0)).map(drop).expect_err("too much memory").to_string();
-    assert!(why.contains("--memory-limit"), "{why}");
-    let second = clients.take(one, 40, rate(f64::INFINITY)).expect("the rest");
-    assert_eq!(second.bytes_per_second(), Some(4.0));
-    let why = clients.take(one, 0, rate(1.0)).map(drop).expect_err("too many").to_string();
-    assert!(why.contains("take fewer"), "{why}");
-    clients.take(other, 0, rate(10.0)).map(drop).expect("another client's bounds are its own");
-    drop(second);
-    assert_eq!(clients.rate_left(one), Some(4.0));
-    let _again = clients.take(one, 0, rate(4.0)).expect("it fits");
-    drop(first);
-    let _six = clients.take(one, 0, rate(6.0)).expect("it fits");
-    let why =
-        clients.take(address("192.0.2.1"), 0, rate(1.0)).map(drop).expect_err("two streams").to_string();
-    assert!(why.contains("take fewer"), "{why}");
 }
 
 #[test]
@@ -105,37 +80,4 @@ fn who_opens_and_closes_in_turn_starts_with_its_debt() {
     assert_eq!(clients.len(), 1, "the debt outlives the streams");
     clients.forget(at(5000));
     assert_eq!(clients.len(), 0);
-}
-
-proptest! {
-    /// However a client cuts what it moves into streams, over any time it gets no more than its rate, the
-    /// tolerance, and what one stream can move until somebody looks.
-    #[test]
-    fn no_pattern_of_streams_evades_the_rate(
-        turns in prop::collection::vec((1u64..2_000_000, 0u64..300, 1u64..4), 1..120)
-    ) {
-        let limit = 1e6;
-        let clients = Clients::new(ClientLimits { bytes_per_second: Some(limit), ..ClientLimits::default() });
-        let (start, client) = (Instant::now(), address("2001:db8::1"));
-        let (mut now, mut moved, mut largest) = (start, 0.0, 0.0f64);
-        for (bytes, pause_millis, looks) in turns {
-            if let Ok(share) = clients.take_at(client, 0, rate(f64::INFINITY), now) {
-                let mut turn = 0.0;
-                for _ in 0..looks {
-                    now += Duration::from_millis(100);
-                    share.charge(bytes, false, now);
-                    turn += bytes as f64;
-                    if share.client_is_over(now) {
-                        break;
-                    }
-                }
-                moved += turn;
-                largest = largest.max(bytes as f64);
-            }
-            now += Duration::from_millis(pause_millis);
-            clients.forget(now);
-            let time = now.duration_since(start) + AHEAD;
-            prop_assert!(moved <= limit * AHEAD_FACTOR * time.as_secs_f64() + largest + 1.0, "{moved}");
-        }
-    }
 }

@@ -5,10 +5,9 @@
 use super::super::super::part::{journal_path, part_path};
 use super::super::*;
 use crate::blocks::BlockSum;
-use crate::tests::planted::{self, PlantedBug};
-use crate::tests::{find_each, simulated};
+use crate::tests::planted::PlantedBug;
 use linerate_facts::random::Random;
-use linerate_testing::folder_in_memory;
+use linerate_testing::{find_each, folder_in_memory, is_planted, simulated};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -260,7 +259,7 @@ impl Simulation<'_> {
                 if self.source.has_sums && self.strikes(self.fault * 0.1) {
                     bytes[0] ^= 1;
                 }
-                if planted::has(PlantedBug::EarlyBlock) && self.random.chance(self.fault) {
+                if is_planted(PlantedBug::EarlyBlock) && self.random.chance(self.fault) {
                     file.landed(block, sum_of(&bytes)).map_err(of_disk)?;
                     return Ok(file.done(Work::Fetch(piece), Err(super::broken())));
                 }
@@ -347,7 +346,7 @@ fn runs() -> impl Fn(u32) -> Result<u32, String> {
 
 #[test]
 fn whatever_ends_its_starts_a_file_has_no_wrong_byte_and_comes_in_the_end() {
-    simulated("whatever_ends_its_starts_a_file", (RUNS, RUNS_A_MINUTE), runs());
+    simulated(("linerate-deliver", "whatever_ends_its_starts_a_file"), (RUNS, RUNS_A_MINUTE), runs());
 }
 
 #[test]
