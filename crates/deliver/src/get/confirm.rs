@@ -1,14 +1,15 @@
 //! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
 
-use super::client::HttpConnection;
 use super::error::GetError;
 use super::kept_blocks::still_there;
 use super::pieces::Piece;
 use super::plan::WantedFile;
-use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
+use super::remote::{Remote, RemoteFile, probe};
 use super::stream::{GetStream, LOOK, MOST_TRIES};
 use super::transfer::{FileTransfer, Work};
 use crate::blocks::{BlockList, BlockRequest, block_bytes_of, most_sums};
+use crate::client::HttpConnection;
+use crate::client::ask::{ask_when_free, length, refuse};
 use crate::patience::Retries;
 use std::collections::BTreeMap;
 use std::fs::File;

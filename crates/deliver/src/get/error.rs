@@ -10,6 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// The most bytes of an answer that is no file: a store's list has 1000 keys of 1024 bytes, each letter of them in up to
+/// three.
+pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
+
 /// Each with the likely cause and the remedy.
 #[derive(Debug, Error)]
 pub enum GetError {
@@ -52,6 +56,8 @@ pub enum GetError {
     Packed { url: String, encoding: String },
     #[error("{url}: the server's answer is no HTTP: {why}")]
     NoHttp { url: String, why: HeadError },
+    #[error("{url}: the server's answer is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
+    LongAnswer { url: String },
     #[error("{url}: the server sent another part than the one that was asked for")]
     OtherPart { url: String },
     #[error("{url}: the file changed on the server meanwhile; start again to fetch the new one")]

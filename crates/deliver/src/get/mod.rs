@@ -2,7 +2,6 @@
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
 mod archive;
-pub(crate) mod client;
 mod confirm;
 pub(crate) mod error;
 mod excluded;
@@ -12,7 +11,6 @@ pub mod journal;
 mod kept_blocks;
 mod landed;
 pub(crate) mod local_name;
-mod nic;
 pub(crate) mod part;
 mod pieces;
 pub(crate) mod plan;
@@ -20,12 +18,12 @@ pub(crate) mod remote;
 mod routes;
 mod small;
 mod stream;
-pub(crate) mod stream_windows;
 mod transfer;
-mod wire;
 pub(crate) mod writer;
 
 use crate::archived::AttributeFailures;
+pub use crate::client::LocalNic;
+use crate::client::{ClientSettings, HttpConnection};
 use crate::dialled::AwaitedConnections;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
@@ -36,9 +34,9 @@ use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
 use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::shows_one_alone;
 use crate::tls::TlsTrust;
 use archive::{ArchivedNames, LinkTo};
-use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
 pub use excluded::ExcludedNames;
 pub use from_server::{ServerFlowSpec, measure_server};
@@ -52,7 +50,6 @@ use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use local_name::is_unfinished;
 use local_name::refused_name;
-pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
 use remote::{Remote, RemoteEntry, RemoteFolder, list, probe};
 use routes::Routes;
@@ -67,7 +64,6 @@ use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use stream::GetStream;
-use stream_windows::shows_one_alone;
 
 /// What paths, URLs and attributes of a transfer take at most: a server that means no good may list much with little.
 const MOST_NAMED_BYTES: usize = 1 << 30;

@@ -1,9 +1,9 @@
 //! The routes by which streams fetch, one for each NIC: what each brought and how fast, and which of them bring nothing
 //! any more.
 
-use super::client::ClientSettings;
 use super::error::GetError;
-use super::nic::LocalNic;
+use crate::client::ClientSettings;
+use crate::client::LocalNic;
 use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::diagnose::Bottleneck;

@@ -1,15 +1,16 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
-use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::landed::Landings;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
+use super::remote::{Remote, RemoteFile, probe, refuse_answer};
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, Work};
 use super::writer::BlockWriter;
 use crate::blocks::SMALL_BYTES;
+use crate::client::ask::{ask_again, length};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::http::ranges::{ByteRange, parse_content_range};
 use crate::patience::{BUSY_TIME, Retries, wait_after};
 use crate::stream_tally::StreamTally;

@@ -1,11 +1,11 @@
 //! From a connection into a part: buffers are filled from the socket, summed, and written past the page cache at
 //! depth, so that the disk works while the next buffer fills.
 
-use super::client::HttpConnection;
 use super::error::GetError;
 use super::pieces::Piece;
 use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
+use crate::client::HttpConnection;
 use crate::stream_tally::StreamTally;
 use linerate_system::attributes::write_with_holes;
 use linerate_system::buffers::{Lease, Pool};

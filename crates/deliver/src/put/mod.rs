@@ -3,12 +3,12 @@
 
 mod body;
 pub(crate) mod error;
+mod sent_bytes;
 pub(crate) mod source_file;
 mod sources;
 mod stream;
 
-use crate::get::client::{ClientSettings, HttpConnection};
-use crate::get::stream_windows::{StreamWindows, shows_one_alone};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
 use crate::progress::{ProgressWatch, WatchedTransfer};
@@ -18,6 +18,7 @@ use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
 use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::{StreamWindows, shows_one_alone};
 use crate::tls::TlsTrust;
 pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;

@@ -1,15 +1,15 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
 use super::error::PutError;
+use super::sent_bytes::SentBytes;
 use super::source_file::SourceFile;
 use super::{PutWork, ServerKind, failed_file};
 use crate::blocks::{BlockSum, HASH};
+use crate::client::ask::connected;
+use crate::client::{ClientSettings, HttpConnection};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::GetError;
-use crate::get::client::{ClientSettings, HttpConnection};
-use crate::get::remote::connected;
-use crate::get::stream_windows::SentBytes;
 use crate::held::{HeldBytes, sum_of};
 use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;

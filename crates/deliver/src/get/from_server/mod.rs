@@ -6,9 +6,9 @@ mod error;
 mod server_bytes;
 mod workers;
 
-use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
 use super::remote::{Remote, RemoteFile, probe as ask_for};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::evidence::measurement_of;
 use crate::http::url::HttpUrl;
 use crate::serve::BearerToken;

@@ -1,9 +1,10 @@
 //! The bytes of a file of a server without an end: part after part, over a connection of its own.
 
-use super::super::client::{ClientSettings, HttpConnection};
 use super::super::error::GetError;
-use super::super::remote::{RemoteFile, ask_again, length, refuse};
+use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
+use crate::client::ask::{ask_again, length, refuse};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::flow_sockets::FlowSockets;
 use crate::http::head::ResponseHead;
 use crate::http::ranges::{ByteRange, parse_content_range};

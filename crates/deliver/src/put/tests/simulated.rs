@@ -4,10 +4,10 @@
 use super::super::source_file::SourceFile;
 use super::super::stream::PutStream;
 use super::super::{PutError, PutWork};
-use crate::get::client::ClientSettings;
-use crate::get::stream_windows::StreamWindows;
+use crate::client::ClientSettings;
 use crate::serve::ServingFolder;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::StreamWindows;
 use crate::tests::network;
 use crate::tests::planted::PlantedBug;
 use crate::tests::server::{Fault, Server, accepted, cleared, place};

@@ -1,10 +1,10 @@
 //! What all connections of a transfer have in common.
 
 use super::address_book::AddressBook;
+use super::nic::LocalNic;
 use crate::dialled::AwaitedConnections;
 use crate::flow_sockets::FlowSockets;
 use crate::get::error::GetError;
-use crate::get::nic::LocalNic;
 use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
@@ -92,7 +92,7 @@ impl<'a> ClientSettings<'a> {
     }
 
     /// The same, with connections that are counted there.
-    pub(in crate::get) fn counted_in(self, sockets: &Arc<FlowSockets>) -> Self {
+    pub(crate) fn counted_in(self, sockets: &Arc<FlowSockets>) -> Self {
         ClientSettings { sockets: Arc::clone(sockets), ..self }
     }
 
@@ -106,7 +106,7 @@ impl<'a> ClientSettings<'a> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
     }
 
-    pub(in crate::get) fn is_stopped(&self) -> Result<(), GetError> {
+    pub(crate) fn is_stopped(&self) -> Result<(), GetError> {
         if self.stop.is_ended() { Err(GetError::Interrupted) } else { Ok(()) }
     }
 }

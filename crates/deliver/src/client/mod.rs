@@ -1,12 +1,14 @@
 //! One connection to a server: opened at one of its addresses that answers, asked again and again.
 
 mod address_book;
+pub(crate) mod ask;
 mod connect;
-pub(super) mod settings;
+mod nic;
+mod settings;
+mod wire;
 
-use super::error::GetError;
-use super::wire::ClientWire;
 use crate::flow_sockets::SocketRoute;
+use crate::get::error::GetError;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::patience::Quiet;
@@ -19,11 +21,13 @@ use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket::tcp_info;
+pub use nic::LocalNic;
 pub(crate) use settings::ClientSettings;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::ClientWire;
 
 /// How long a write, or a read of the rest of a record of TLS, sleeps in the kernel before it is looked whether to stop;
 /// all other reads wait on the stop itself.
@@ -54,7 +58,7 @@ pub(crate) struct HttpConnection<'a> {
     /// Requests that were sent and not answered yet.
     asked: usize,
     /// The server is not to blame while its reader is busy elsewhere.
-    pub(super) quiet: Quiet,
+    pub(crate) quiet: Quiet,
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,

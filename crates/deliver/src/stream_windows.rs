@@ -17,14 +17,12 @@ const ALONE: Duration = Duration::from_millis(150);
 /// … and for so many windows, which are longer where it is looked less often …
 const ALONE_WINDOWS: usize = 3;
 /// … or until so much came: what is that fast needs no others to be judged …
-const ALONE_BYTES: u64 = 4 << 20;
+pub(crate) const ALONE_BYTES: u64 = 4 << 20;
 /// … and the others wait no longer than this for it to begin.
 const MOST_WAIT: Duration = Duration::from_secs(1);
 /// Fewer bytes are not begun by one stream alone, nor files of fewer on the average: those are a matter of requests.
 const LEAST_BYTES: u64 = 16 << 20;
 const LEAST_FILE_BYTES: u64 = 128 << 10;
-/// The first bytes that a stream sends go into buffers on the way, whatever the other host takes.
-const FILLS: Duration = Duration::from_millis(50);
 
 /// So many files of together so many bytes take long enough to see what one stream gets alone.
 pub(crate) fn shows_one_alone(files: usize, bytes: u64) -> bool {
@@ -71,24 +69,24 @@ impl StreamWindows {
     }
 
     /// One stream more moves bytes, until it has nothing more to do.
-    pub(super) fn begins(&self) {
+    pub(crate) fn begins(&self) {
         self.changes(false, |state, now| {
             state.streams += 1;
             state.first.get_or_insert(now);
         });
     }
 
-    pub(super) fn ends(&self) {
+    pub(crate) fn ends(&self) {
         self.changes(false, |state, _| state.streams = state.streams.saturating_sub(1));
         self.open();
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         self.is_open.store(true, Ordering::Release);
     }
 
     /// So much came.
-    pub(super) fn came(&self, bytes: u64) {
+    pub(crate) fn came(&self, bytes: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bytes >= ALONE_BYTES && !self.is_open.load(Ordering::Relaxed) {
             self.open();
@@ -135,60 +133,6 @@ impl StreamWindows {
     }
 }
 
-/// What the other host has of the bytes that a stream sends, as it comes to be known: in steps, where its window is full
-/// and opens by a part of its buffer at a time.
-pub(crate) struct SentBytes<'a> {
-    windows: &'a StreamWindows,
-    /// When the first bytes of this body went out.
-    first: Instant,
-    /// Of the connection at hand, when it was looked last.
-    acknowledged: u64,
-    /// Of this body, before the windows count it.
-    filled: u64,
-    is_counted: bool,
-}
-
-impl<'a> SentBytes<'a> {
-    pub(crate) fn new(windows: &'a StreamWindows) -> Self {
-        SentBytes { windows, first: clock::now(), acknowledged: 0, filled: 0, is_counted: false }
-    }
-
-    /// A body follows on a connection of which so much is acknowledged.
-    pub(crate) fn begin(&mut self, acknowledged: u64) {
-        self.end();
-        (self.first, self.acknowledged, self.filled) = (clock::now(), acknowledged, 0);
-    }
-
-    /// The last bytes of the body are on their way.
-    pub(crate) fn end(&mut self) {
-        if std::mem::take(&mut self.is_counted) {
-            self.windows.ends();
-        }
-    }
-
-    /// So much is acknowledged now; a window ends with a step.
-    pub(crate) fn look(&mut self, acknowledged: u64) {
-        let came = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
-        self.filled += came;
-        match came {
-            0 => {}
-            _ if self.is_counted => self.windows.came(came),
-            _ if clock::since(self.first) >= FILLS => {
-                self.is_counted = true;
-                self.windows.begins();
-            }
-            _ if self.filled >= ALONE_BYTES => self.windows.open(),
-            _ => {}
-        }
-    }
-}
-
-impl Drop for SentBytes<'_> {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,31 +162,6 @@ mod tests {
         let seen: Vec<_> = windows.seen().iter().map(|window| (window.streams, window.bytes)).collect();
         assert_eq!(seen, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
         assert!(windows.seen().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
-    }
-
-    /// A stream alone whose server takes 5 MB/s in steps, then two; looked at every 100 ms.
-    #[test]
-    fn what_fills_buffers_on_the_way_is_in_no_window_of_a_sender() {
-        let clock = SimulatedClock::new();
-        let _entered = clock.enter();
-        let windows = StreamWindows::new(true);
-        let looks = |streams: &mut [SentBytes<'_>]| {
-            streams.iter_mut().for_each(|stream| stream.begin(1_000));
-            let mut acknowledged = 1_000;
-            for came in [3_000_000, 0, 1_000_000, 500_000, 500_000] {
-                clock.advance(Duration::from_millis(100));
-                acknowledged += came;
-                streams.iter_mut().for_each(|stream| stream.look(acknowledged));
-            }
-        };
-        looks(&mut [SentBytes::new(&windows)]);
-        assert!(windows.is_open.load(Ordering::Relaxed), "three windows");
-        looks(&mut [SentBytes::new(&windows), SentBytes::new(&windows)]);
-        let seen = windows.seen();
-        let rates =
-            seen.iter().map(|window| (window.streams, (window.bytes as f64 / window.seconds / 1e6).round()));
-        let expected = [(1, 5.0), (1, 5.0), (1, 5.0), (2, 5.0), (2, 15.0), (2, 10.0)];
-        assert_eq!(rates.collect::<Vec<_>>(), expected, "{seen:?}");
     }
 
     #[test]

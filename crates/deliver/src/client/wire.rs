@@ -1,7 +1,7 @@
 //! The bytes of a client's connection, in the clear or under TLS.
 
-use super::client::settings::ClientSettings;
-use super::error::GetError;
+use super::settings::ClientSettings;
+use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 #[cfg(test)]
 use crate::tests::network;
