@@ -2,7 +2,7 @@
 //! first. Below the folder of the copy and nowhere else, by openat2, and through no link.
 
 use super::error::GetError;
-use super::landed::Landings;
+use super::finished_files::Landings;
 use super::part::part_path;
 use super::plan::WantedFile;
 use crate::archived::{Archived, AttributeFailures, MODE, OWNER, TIME};

@@ -2,7 +2,7 @@
 //! way.
 
 use super::error::GetError;
-use super::landed::LandedFile;
+use super::finished_files::LandedFile;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, refuse_answer};

@@ -1,7 +1,7 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
 use super::error::GetError;
-use super::landed::Landings;
+use super::finished_files::Landings;
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, probe, refuse_answer};

@@ -3,7 +3,7 @@
 mod liars;
 mod simulated;
 
-use super::landed::Landings;
+use super::finished_files::Landings;
 use super::plan::{GetPlan, WantedFile};
 use super::routes::Routes;
 use super::stream::GetStream;

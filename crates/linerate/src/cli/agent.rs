@@ -1,7 +1,7 @@
 //! `linerate agent`: what becomes of its arguments.
 
 use super::agent_addresses::{listed, ways_here};
-use super::agent_told::Teller;
+use super::agent_events::Teller;
 use super::arguments::AgentArgs;
 use super::output::Output;
 use super::stop::stop_on_signals;

@@ -7,7 +7,7 @@
 //! the machine's links are filled with it.
 
 use super::hwset;
-use super::xml::{self, TopologyError};
+use super::topology_xml::{self, TopologyError};
 use crate::probe::{
     Cpu, Express, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, PortKind, in_order,
 };
@@ -19,7 +19,7 @@ const ABSENT: &str = "NCCL does not report";
 
 /// Reads a topology.
 pub(crate) fn from_nccl(text: &str) -> Result<Machine, TopologyError> {
-    let document = xml::parse(text)?;
+    let document = topology_xml::parse(text)?;
     let root = document.root_element();
     if root.tag_name().name() != "system" {
         let name = root.tag_name().name();
@@ -76,8 +76,8 @@ impl Topology<'_> {
         node: Option<u32>,
         depth: u32,
     ) -> Result<(), TopologyError> {
-        if depth > xml::DEEPEST {
-            let what = format!("nested more than {} deep: no topology", xml::DEEPEST);
+        if depth > topology_xml::DEEPEST {
+            let what = format!("nested more than {} deep: no topology", topology_xml::DEEPEST);
             return Err(TopologyError::at(self.text, element, what));
         }
         for child in element.children().filter(Node::is_element) {

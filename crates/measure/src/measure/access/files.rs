@@ -8,7 +8,7 @@ use super::AccessJob;
 use super::bench::AccessBench;
 use super::buffer_room::check_memory;
 use super::lay_out::{Blank, lay_out};
-use super::made::{Made, PREFIX, not_made};
+use super::own_file::{Made, PREFIX, not_made};
 use super::parts::files_of;
 use super::target::{Permissions, SourceKind, Target};
 use linerate_facts::failure::Failure;

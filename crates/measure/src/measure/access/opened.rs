@@ -3,7 +3,7 @@
 use super::bench::AccessBench;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
-use super::made::not_made;
+use super::own_file::not_made;
 use super::parts::{self, WorkerPart, own_file, shared};
 use super::target::{SourceKind, Target};
 use super::{AccessJob, FileLayout, SyncMethod};

@@ -1,7 +1,7 @@
 //! The objects of a topology, taken out of its tree with what is above each.
 
 use super::super::hwset;
-use super::super::xml::{self, TopologyError};
+use super::super::topology_xml::{self, TopologyError};
 use roxmltree::Node;
 
 /// Members of all sets together, and objects; no server comes near.
@@ -120,8 +120,11 @@ impl Objects {
         depth: u32,
     ) -> Result<(), TopologyError> {
         let say = |what: String| TopologyError::at(text, object, what);
-        if depth > xml::DEEPEST {
-            return Err(say(format!("objects are nested more than {} deep: no topology", xml::DEEPEST)));
+        if depth > topology_xml::DEEPEST {
+            return Err(say(format!(
+                "objects are nested more than {} deep: no topology",
+                topology_xml::DEEPEST
+            )));
         }
         let kind = object.attribute("type").unwrap_or_default();
         let number = |name: &str| object.attribute(name).and_then(|text| text.trim().parse::<u32>().ok());
