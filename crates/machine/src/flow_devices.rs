@@ -7,6 +7,7 @@ use crate::probe::{Machine, active_below};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::addresses::interface_addresses;
+use linerate_system::file::folder_of;
 use linerate_system::route::{RouteQuery, interface_to};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -142,7 +143,7 @@ fn path_from(name: &str, below: impl Fn(&str) -> Vec<String>) -> InterfacePath {
 /// The disks that these files and folders are on, with the devices between.
 pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> BTreeSet<String> {
     // Many files are mostly of few folders.
-    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_of(path)).collect();
+    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_at(path)).collect();
     let below = |path: &PathBuf| {
         let real = path.canonicalize();
         devices_below(sysroot, machine, real.as_deref().unwrap_or(path.as_path()))
@@ -150,13 +151,8 @@ pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> B
     folders.iter().take(MOST_FOLDERS).flat_map(below).collect()
 }
 
-fn folder_of(path: &Path) -> PathBuf {
-    match path.is_dir() {
-        true => path.to_path_buf(),
-        false => {
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).into()
-        }
-    }
+fn folder_at(path: &Path) -> PathBuf {
+    if path.is_dir() { path.into() } else { folder_of(path).into() }
 }
 
 #[cfg(test)]

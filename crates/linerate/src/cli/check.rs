@@ -12,6 +12,7 @@ use linerate_measure::run::conduct::conduct;
 use linerate_model::plan::Goal;
 use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
 use linerate_report::results::{self, ResultStore};
+use linerate_system::file::{folder_of, may_write_in};
 use linerate_system::side_file::ReplacingFile;
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,8 +26,7 @@ const SLOWER: u8 = 4;
 pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
     // A file that cannot be written is said before half a minute of work.
     if let Some(file) = &args.prometheus {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        linerate_system::file::may_write_in(folder).map_err(|error| unwritten(file, &error))?;
+        may_write_in(folder_of(file)).map_err(|error| unwritten(file, &error))?;
     }
     let (json, prometheus, gate) = (args.json, args.prometheus.clone(), Gate::open(&args.expect)?);
     let run = match &args.result {
