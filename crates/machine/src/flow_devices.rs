@@ -68,7 +68,7 @@ pub fn interfaces_of(
     let route = route.map_or_else(unknown, Fact::Known);
     let addresses = interface_addresses().unwrap_or_default().into_iter();
     let own = addresses.filter(|one| one.address == ip(local));
-    let holders: BTreeSet<String> = own.map(|one| label_free(&one.interface).to_string()).collect();
+    let holders: BTreeSet<String> = own.map(|one| one.interface_name().to_string()).collect();
     both_directions(route, ip(local), &holders, |name| active_below(sysroot, name))
 }
 
@@ -79,11 +79,6 @@ pub fn interfaces_below(sysroot: &Sysroot, name: &str) -> InterfacePath {
 
 fn ip(end: SocketAddr) -> IpAddr {
     end.ip().to_canonical()
-}
-
-/// An IPv4 address may carry a label (`eth0:backup`) in place of its interface's name.
-fn label_free(interface: &str) -> &str {
-    interface.split(':').next().unwrap_or(interface)
 }
 
 /// `holders`: the interfaces that have the local address.
