@@ -66,20 +66,10 @@ impl Topology<'_> {
         {
             self.processor.get_or_insert_with(|| format!("{vendor} family {family} model {model}"));
         }
-        self.below(element, None, node, 0)
+        self.below(element, None, node)
     }
 
-    fn below(
-        &mut self,
-        element: Node,
-        parent: Option<&str>,
-        node: Option<u32>,
-        depth: u32,
-    ) -> Result<(), TopologyError> {
-        if depth > topology_xml::DEEPEST {
-            let what = format!("nested more than {} deep: no topology", topology_xml::DEEPEST);
-            return Err(TopologyError::at(self.text, element, what));
-        }
+    fn below(&mut self, element: Node, parent: Option<&str>, node: Option<u32>) -> Result<(), TopologyError> {
         for child in element.children().filter(Node::is_element) {
             match child.tag_name().name() {
                 "pci" => {
@@ -88,9 +78,9 @@ impl Topology<'_> {
                     };
                     let device = device(child, &address, parent, node);
                     self.pci.entry((address.len(), address.clone())).or_insert(device);
-                    self.below(child, Some(&address), node, depth + 1)?;
+                    self.below(child, Some(&address), node)?;
                 }
-                "nic" => self.below(child, parent, node, depth + 1)?,
+                "nic" => self.below(child, parent, node)?,
                 "net" => {
                     self.port(nic(child, parent, node), child);
                     self.gpu_direct(child, parent);
