@@ -31,7 +31,7 @@ impl ServerFacts {
         let rate_limit = Some(self.rate_limit.load(Ordering::Relaxed)).filter(|rate| *rate > 0);
         Measurement {
             sender_rate_limit: rate_limit.map(|rate| rate as f64),
-            stream_windows: self.windows.seen(),
+            stream_windows: self.windows.windows(),
             ..measurement
         }
     }

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_millis(50);
 /// Windows that are kept.
 const MOST_WINDOWS: usize = 64;
-/// The first stream is alone for so long after its first bytes …
+// The first stream is alone for so long after its first bytes, and for so many windows, which are longer where it is
+// looked less often; or until so much came: what is that fast needs no others to be judged.
 const ALONE: Duration = Duration::from_millis(150);
-/// … and for so many windows, which are longer where it is looked less often …
 const ALONE_WINDOWS: usize = 3;
-/// … or until so much came: what is that fast needs no others to be judged …
 pub(crate) const ALONE_BYTES: u64 = 4 << 20;
-/// … and the others wait no longer than this for it to begin.
+/// The others wait no longer than this for the first to begin.
 const MOST_WAIT: Duration = Duration::from_secs(1);
 /// Fewer bytes are not begun by one stream alone, nor files of fewer on the average: those are a matter of requests.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -43,9 +42,8 @@ pub(crate) struct StreamWindows {
 
 struct WindowState {
     streams: u32,
-    /// Of the present window: its begin, and the bytes before it.
-    since: u64,
-    before: u64,
+    window_start_nanos: u64,
+    bytes_before: u64,
     /// When the first stream began.
     first: Option<u64>,
     windows: Vec<ArrivalCount>,
@@ -60,7 +58,13 @@ impl StreamWindows {
             is_open: AtomicBool::new(!alone),
             bytes: AtomicU64::new(0),
             closes: AtomicU64::new(u64::MAX),
-            state: Mutex::new(WindowState { streams: 0, since: 0, before: 0, first: None, windows }),
+            state: Mutex::new(WindowState {
+                streams: 0,
+                window_start_nanos: 0,
+                bytes_before: 0,
+                first: None,
+                windows,
+            }),
         }
     }
 
@@ -69,52 +73,52 @@ impl StreamWindows {
     }
 
     /// One stream more moves bytes, until it has nothing more to do.
-    pub(crate) fn begins(&self) {
-        self.changes(false, |state, now| {
+    pub(crate) fn stream_started(&self) {
+        self.close_window(false, |state, now| {
             state.streams += 1;
             state.first.get_or_insert(now);
         });
     }
 
-    pub(crate) fn ends(&self) {
-        self.changes(false, |state, _| state.streams = state.streams.saturating_sub(1));
-        self.open();
+    pub(crate) fn stream_ended(&self) {
+        self.close_window(false, |state, _| state.streams = state.streams.saturating_sub(1));
+        self.let_others_start();
     }
 
-    pub(crate) fn open(&self) {
+    pub(crate) fn let_others_start(&self) {
         self.is_open.store(true, Ordering::Release);
     }
 
     /// So much came.
-    pub(crate) fn came(&self, bytes: u64) {
+    pub(crate) fn add_bytes(&self, bytes: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bytes >= ALONE_BYTES && !self.is_open.load(Ordering::Relaxed) {
-            self.open();
+            self.let_others_start();
         }
         if self.now() >= self.closes.load(Ordering::Relaxed) {
-            self.changes(true, |_, _| ());
+            self.close_window(true, |_, _| ());
         }
     }
 
     /// The present window ends, and another begins.
-    fn changes(&self, is_step: bool, change: impl FnOnce(&mut WindowState, u64)) {
+    fn close_window(&self, is_step: bool, change: impl FnOnce(&mut WindowState, u64)) {
         let mut state = lock(&self.state);
         let (now, bytes) = (self.now(), self.bytes.load(Ordering::Relaxed));
-        let seconds = now.saturating_sub(state.since) as f64 * 1e-9;
+        let seconds = now.saturating_sub(state.window_start_nanos) as f64 * 1e-9;
         // Another stream's step may have ended it meanwhile.
         let is_whole = is_step && seconds >= WINDOW.as_secs_f64();
         if is_whole && state.streams > 0 && state.windows.len() < MOST_WINDOWS {
-            let (streams, bytes) = (state.streams, bytes - state.before);
+            let (streams, bytes) = (state.streams, bytes - state.bytes_before);
             state.windows.push(ArrivalCount { streams, seconds, bytes });
         }
-        (state.since, state.before) = (now, bytes);
+        (state.window_start_nanos, state.bytes_before) = (now, bytes);
         change(&mut state, now);
         let is_kept = state.streams > 0 && state.windows.len() < MOST_WINDOWS;
         let closes = if is_kept { now.saturating_add(clock::nanos(WINDOW)) } else { u64::MAX };
         self.closes.store(closes, Ordering::Relaxed);
         let is_long = state.first.is_some_and(|first| now >= first.saturating_add(clock::nanos(ALONE)));
         if is_long && state.windows.len() >= ALONE_WINDOWS {
-            self.open();
+            self.let_others_start();
         }
     }
 
@@ -128,7 +132,7 @@ impl StreamWindows {
     }
 
     /// What was seen so far, in its order.
-    pub(crate) fn seen(&self) -> Vec<ArrivalCount> {
+    pub(crate) fn windows(&self) -> Vec<ArrivalCount> {
         lock(&self.state).windows.clone()
     }
 }
@@ -145,34 +149,34 @@ mod tests {
         let windows = StreamWindows::new(true);
         let come = |millis: u64, bytes: u64| {
             clock.advance(Duration::from_millis(millis));
-            windows.came(bytes);
+            windows.add_bytes(bytes);
         };
         clock.advance(Duration::from_millis(300));
-        windows.begins();
+        windows.stream_started();
         (0..14).for_each(|_| come(10, 100));
         assert!(!windows.is_open.load(Ordering::Relaxed), "140 ms");
         (0..2).for_each(|_| come(10, 100));
         assert!(windows.is_open.load(Ordering::Relaxed), "160 ms");
         // What is left of the fourth window is too short to say anything.
-        windows.begins();
+        windows.stream_started();
         (0..5).for_each(|_| come(10, 200));
-        windows.ends();
-        windows.ends();
+        windows.stream_ended();
+        windows.stream_ended();
         come(500, 100);
-        let seen: Vec<_> = windows.seen().iter().map(|window| (window.streams, window.bytes)).collect();
-        assert_eq!(seen, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
-        assert!(windows.seen().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
+        let shown: Vec<_> = windows.windows().iter().map(|window| (window.streams, window.bytes)).collect();
+        assert_eq!(shown, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
+        assert!(windows.windows().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
     }
 
     #[test]
     fn what_is_fast_or_over_lets_the_others_begin() {
         let fast = StreamWindows::new(true);
-        fast.begins();
-        fast.came(ALONE_BYTES);
+        fast.stream_started();
+        fast.add_bytes(ALONE_BYTES);
         assert!(fast.is_open.load(Ordering::Relaxed));
         let over = StreamWindows::new(true);
-        over.begins();
-        over.ends();
+        over.stream_started();
+        over.stream_ended();
         assert!(
             over.is_open.load(Ordering::Relaxed) && StreamWindows::new(false).is_open.load(Ordering::Relaxed)
         );
@@ -183,12 +187,12 @@ mod tests {
         let clock = SimulatedClock::new();
         let _entered = clock.enter();
         let windows = StreamWindows::new(false);
-        windows.begins();
+        windows.stream_started();
         for _ in 0..2 * MOST_WINDOWS {
             clock.advance(WINDOW);
-            windows.came(1);
+            windows.add_bytes(1);
         }
-        assert_eq!(windows.seen().len(), MOST_WINDOWS);
+        assert_eq!(windows.windows().len(), MOST_WINDOWS);
         assert_eq!(windows.closes.load(Ordering::Relaxed), u64::MAX);
     }
 }

@@ -100,7 +100,7 @@ pub fn block_bytes_at(path: &Path) -> io::Result<u64> {
 
 /// Whether this process may make files in a directory: an error says why not (permission, a file system that
 /// is mounted read-only).
-pub fn may_write_in(directory: &Path) -> io::Result<()> {
+pub fn check_writable(directory: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
     Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
 }

@@ -65,7 +65,7 @@ pub(crate) fn ask_when_free<'a>(
         }
         tracing::debug!(%url, ?wait, "the server is busy and is asked again");
         settings.stop.wait(wait);
-        settings.is_stopped()?;
+        settings.check_stop()?;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
-use crate::http::url::UrlError;
+use crate::http::url::{HttpUrl, UrlError};
 use crate::listing::ListingError;
 use crate::tls::TlsError;
 use linerate_system::side_file::SideFileError;
@@ -117,10 +117,31 @@ pub enum GetError {
 }
 
 impl GetError {
+    pub(crate) fn broken(url: &HttpUrl, error: io::Error) -> Self {
+        GetError::Broken { url: url.to_string(), error }
+    }
+
+    /// By the server, in place of an answer.
+    pub(crate) fn closed(url: &HttpUrl) -> Self {
+        let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
+        GetError::broken(url, error)
+    }
+
     /// There was no connection, or it broke: the NIC or the path to the server may be to blame.
     pub(super) fn is_of_route(&self) -> bool {
         use GetError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
+    }
+
+    /// It is of the copy that one address of a server has: another may have the file as it was.
+    pub(super) fn is_of_copy(&self) -> bool {
+        matches!(self, GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. })
+    }
+
+    /// What came of the file is of no use to another start.
+    pub(super) fn spoils_part(&self) -> bool {
+        use GetError::{Changed, Differs, NotFound, OtherSum, Sha256};
+        matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
     /// It is of one folder: others beside it may be listed.

@@ -3,7 +3,7 @@
 
 use super::PutStream;
 use super::error::PutError;
-use super::source_file::SourceFile;
+use super::sources::SourceFile;
 use crate::blocks::BlockSum;
 use crate::body_paths::{BodyPaths, call_bytes, next_run};
 use crate::client::HttpConnection;
@@ -136,7 +136,7 @@ impl PutStream<'_> {
         if self.is_stopped() {
             return Err(PutError::Interrupted);
         }
-        self.sent.look(self.acknowledged_bytes());
+        self.sent.acknowledged_now(self.acknowledged_bytes());
         if bytes == 0 && clock::since(body.taken) > self.settings.timeout {
             return Err(broken(body.file, io::ErrorKind::TimedOut.into()));
         }
@@ -194,7 +194,7 @@ fn is_of_socket(error: &io::Error) -> bool {
 }
 
 fn broken(file: &SourceFile, error: io::Error) -> PutError {
-    GetError::Broken { url: file.url.to_string(), error }.into()
+    GetError::broken(&file.url, error).into()
 }
 
 #[cfg(test)]

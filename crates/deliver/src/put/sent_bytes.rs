@@ -5,7 +5,7 @@ use linerate_system::clock;
 use std::time::{Duration, Instant};
 
 /// The first bytes that a stream sends go into buffers on the way, whatever the other host takes.
-const FILLS: Duration = Duration::from_millis(50);
+const BUFFER_FILL_TIME: Duration = Duration::from_millis(50);
 
 /// What the other host has of the bytes that a stream sends, as it comes to be known: in steps, where its window is full
 /// and opens by a part of its buffer at a time.
@@ -34,22 +34,22 @@ impl<'a> SentBytes<'a> {
     /// The last bytes of the body are on their way.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.is_counted) {
-            self.windows.ends();
+            self.windows.stream_ended();
         }
     }
 
     /// So much is acknowledged now; a window ends with a step.
-    pub(crate) fn look(&mut self, acknowledged: u64) {
+    pub(crate) fn acknowledged_now(&mut self, acknowledged: u64) {
         let came = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
         self.filled += came;
         match came {
             0 => {}
-            _ if self.is_counted => self.windows.came(came),
-            _ if clock::since(self.first) >= FILLS => {
+            _ if self.is_counted => self.windows.add_bytes(came),
+            _ if clock::since(self.first) >= BUFFER_FILL_TIME => {
                 self.is_counted = true;
-                self.windows.begins();
+                self.windows.stream_started();
             }
-            _ if self.filled >= ALONE_BYTES => self.windows.open(),
+            _ if self.filled >= ALONE_BYTES => self.windows.let_others_start(),
             _ => {}
         }
     }
@@ -78,16 +78,16 @@ mod tests {
             for came in [3_000_000, 0, 1_000_000, 500_000, 500_000] {
                 clock.advance(Duration::from_millis(100));
                 acknowledged += came;
-                streams.iter_mut().for_each(|stream| stream.look(acknowledged));
+                streams.iter_mut().for_each(|stream| stream.acknowledged_now(acknowledged));
             }
         };
         looks(&mut [SentBytes::new(&windows)]);
         windows.wait_for_first(|| panic!("three windows"));
         looks(&mut [SentBytes::new(&windows), SentBytes::new(&windows)]);
-        let seen = windows.seen();
+        let shown = windows.windows();
         let rates =
-            seen.iter().map(|window| (window.streams, (window.bytes as f64 / window.seconds / 1e6).round()));
+            shown.iter().map(|window| (window.streams, (window.bytes as f64 / window.seconds / 1e6).round()));
         let expected = [(1, 5.0), (1, 5.0), (1, 5.0), (2, 5.0), (2, 15.0), (2, 10.0)];
-        assert_eq!(rates.collect::<Vec<_>>(), expected, "{seen:?}");
+        assert_eq!(rates.collect::<Vec<_>>(), expected, "{shown:?}");
     }
 }

@@ -6,7 +6,7 @@ use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 use linerate_report::gate::{Expectations, GateReport, History, judge, junit_page};
 use linerate_report::results;
-use linerate_system::file::{folder_of, may_write_in};
+use linerate_system::file::{check_writable, folder_of};
 use linerate_system::side_file::ReplacingFile;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ impl Gate {
         }
         let expected = Expectations::read(&args.expect, named)?;
         if let Some(file) = &args.junit {
-            may_write_in(folder_of(file)).map_err(|error| unwritten(file, &error))?;
+            check_writable(folder_of(file)).map_err(|error| unwritten(file, &error))?;
         }
         Ok(Some(Gate { expected, junit: args.junit.clone() }))
     }

@@ -1,7 +1,7 @@
 //! Files put on a server that fails, lies, dies and loses bytes, start after start: what has its name there, what is gone
 //! on with, and what is counted as put.
 
-use super::super::source_file::SourceFile;
+use super::super::sources::SourceFile;
 use super::super::stream::PutStream;
 use super::super::{PutError, PutWork};
 use crate::client::ClientSettings;

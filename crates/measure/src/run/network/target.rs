@@ -118,8 +118,8 @@ mod tests {
             ("198.51.100.2", "eth0", "this host"),
             ("127.0.0.9", "lo", "this host"),
         ] {
-            let told = local(to, nic).expect_err(to).to_string();
-            assert!(told.contains(why), "{to}: {told}");
+            let message = local(to, nic).expect_err(to).to_string();
+            assert!(message.contains(why), "{to}: {message}");
         }
         assert!(parse("switch.example").is_err());
         assert_eq!(parse("192.0.2.9").expect("an address").port(), 9);

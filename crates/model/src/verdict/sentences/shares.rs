@@ -1,10 +1,10 @@
 //! What was taken, what it cost the flow, and what follows, in sentences.
 
-use super::percent;
 use crate::plan::wording::{in_words, listed};
 use crate::shares::{
     CpuCosts, Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided,
 };
+use linerate_facts::wording::percent;
 use std::fmt::{Display, Formatter, Result};
 
 /// What limits by the shares, with what was taken and what it cost; a flat statement only where it was measured.
