@@ -4,7 +4,7 @@
 use super::Bytes;
 use linerate::counters::{NetworkCounters, read};
 use linerate::diagnose::ledger::{
-    Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, drops, ledger,
+    Ledger, LedgerHost, Offload, ReceiverAccount, SentCounts, Streams, drops, ledger,
 };
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
@@ -61,7 +61,7 @@ fn adds_up(input: &[u8], first: NetworkCounters, second: NetworkCounters) {
         ipv6: flags & 128 != 0,
         datagram_bytes: 1472,
         seconds: 1.0,
-        sent: Sent { bytes: number(), datagrams: number(), trains: number(), ..Sent::default() },
+        sent: SentCounts { bytes: number(), datagrams: number(), trains: number(), ..SentCounts::default() },
         received: ReceiverAccount {
             bytes: number(),
             datagrams: number(),

@@ -5,7 +5,7 @@ use crate::http::path::{decoded, encoded};
 use linerate_facts::wording::counted;
 use linerate_system::attributes::{extended_attributes, has_holes, set_extended_attribute};
 use linerate_system::beneath::ConfinedFolder;
-use linerate_system::file::open_to_read;
+use linerate_system::file::{folder_of, open_to_read};
 use linerate_system::lock;
 use linerate_system::user::is_root;
 use serde::{Deserialize, Serialize};
@@ -165,9 +165,8 @@ impl Archived {
         if std::fs::symlink_metadata(place).is_ok_and(|now| self.is_of(&now)) {
             return;
         }
-        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = Path::new(place.file_name().unwrap_or_default());
-        match ConfinedFolder::open(folder).and_then(|folder| folder.open_file(name, false)) {
+        match ConfinedFolder::open(folder_of(place)).and_then(|folder| folder.open_file(name, false)) {
             Ok(file) => self.set_at(&file, failures),
             Err(error) => failures.add(MODE, &error),
         }

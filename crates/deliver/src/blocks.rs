@@ -67,13 +67,13 @@ impl BlockList {
     }
 
     /// The sums of an answer to what was asked.
-    pub fn parse(json: &[u8], asked: BlockRequest) -> Result<Vec<u64>, BlockListError> {
+    pub fn parse(json: &[u8], request: BlockRequest) -> Result<Vec<u64>, BlockListError> {
         let no_json = |error: serde_json::Error| BlockListError::NoJson(foreign(&error.to_string()));
         let list: BlockList = serde_json::from_slice(json).map_err(no_json)?;
         if list.hash != HASH {
             return Err(BlockListError::OtherHash(foreign(&list.hash)));
         }
-        let BlockRequest { block_bytes, first, count } = asked;
+        let BlockRequest { block_bytes, first, count } = request;
         if list.block_bytes != block_bytes || list.first != first || list.sums.len() as u64 != count {
             return Err(BlockListError::OtherBlocks);
         }

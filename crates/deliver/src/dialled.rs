@@ -4,7 +4,7 @@
 
 use linerate_system::clock;
 use linerate_system::lock;
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE, accept_all};
 use linerate_transport::agent::{DeadlineStream, OneTimeToken, OneTimeTokens, SECRET_BYTES};
 use std::collections::VecDeque;
@@ -19,7 +19,6 @@ use std::time::Duration;
 const COMES_WITHIN: Duration = Duration::from_secs(10);
 /// One that is opened has this long to be open.
 const OPENS_WITHIN: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(100);
 /// Connections that were asked for and are not open yet; the one that asks for more waits.
 const MOST_ASKED: usize = 256;
 
@@ -71,12 +70,12 @@ impl AwaitedConnections {
     /// A connection that the other end opens now.
     pub(crate) fn next(&self, stop: &Stop) -> io::Result<TcpStream> {
         let token = OneTimeToken::random()?;
-        let (taker, taken) = sync_channel(1);
+        let (taker, arriving) = sync_channel(1);
         self.asked.issue(token.clone(), taker);
         (self.ask)(&token);
         let until = clock::now() + COMES_WITHIN;
         let came = loop {
-            match taken.recv_timeout(LOOK) {
+            match arriving.recv_timeout(STOP_CHECK) {
                 Ok(stream) => break Ok(stream),
                 Err(_) if clock::now() >= until => break Err(io::ErrorKind::TimedOut.into()),
                 Err(RecvTimeoutError::Timeout) if !stop.is_ended() => {}
@@ -106,7 +105,7 @@ impl DialledConnections {
     pub(crate) fn open_all(&self, stop: &Stop, mut opened: impl FnMut(TcpStream, IpAddr)) {
         let (tokens, mut addresses) = (lock(&self.tokens), VecDeque::from(self.addresses.clone()));
         while !stop.is_ended() {
-            let token = match tokens.recv_timeout(LOOK) {
+            let token = match tokens.recv_timeout(STOP_CHECK) {
                 Ok(token) => token,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,

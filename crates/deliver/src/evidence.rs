@@ -115,10 +115,8 @@ pub struct TransferLimit {
 /// What limited a transfer that was measured so.
 pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> TransferLimit {
     let judged = judge_transfer(measurement, rate_limit);
-    let workers = &measurement.workers;
-    let count = workers.len().max(1) as f64;
-    let source = workers.iter().map(|worker| worker.waiting_source).sum::<f64>() / count;
-    let sink = workers.iter().map(|worker| worker.waiting_sink).sum::<f64>() / count;
+    let workers = measurement.worker_evidence().unwrap_or_default();
+    let (source, sink) = (workers.waiting_source, workers.waiting_sink);
     let (waiting_network, waiting_disk) =
         if measurement.stage == Stage::Get { (source, sink) } else { (sink, source) };
     TransferLimit {
@@ -127,7 +125,7 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         rule: judged.limit().map(|limit| limit.rule()),
         waiting_network,
         waiting_disk,
-        working: workers.iter().map(|worker| worker.cpu_share).sum::<f64>() / count,
+        working: workers.busy,
     }
 }
 

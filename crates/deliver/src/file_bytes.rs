@@ -4,6 +4,7 @@
 use crate::body_paths::{next_run, open_direct};
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
+use linerate_system::stop::STOP_CHECK;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -20,9 +21,6 @@ const MOST_BLOCKS: usize = 8 + 1;
 const ALIGNMENT: usize = 4096;
 /// A short read is asked for the rest; so often without another byte, and the file ends there.
 const MOST_SHORT_READS: u32 = 8;
-/// A call ends after this, so that its caller can look whether to stop.
-const STOP_CHECK: Duration = Duration::from_millis(100);
-
 /// Bytes of a copy from the page cache: the CPU's own cache has them until they are looked at.
 const CHUNK_BYTES: usize = 256 << 10;
 

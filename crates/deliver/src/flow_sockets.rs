@@ -56,9 +56,9 @@ impl FlowSockets {
         self.route_by(socket, |local, peer, bound_to| interfaces_of(&Sysroot::live(), local, peer, bound_to))
     }
 
-    /// A connection that moved something ends: whether it still uses the same.
+    /// A connection ends: notes whether it still used the same interfaces.
     pub(crate) fn ends(&self, socket: &TcpStream) {
-        let known = ends_of(socket).is_some_and(|pair| lock(&self.0).pairs.contains_key(&pair));
+        let known = host_pair(socket).is_some_and(|pair| lock(&self.0).pairs.contains_key(&pair));
         if known {
             self.route_of(socket);
         }
@@ -70,7 +70,7 @@ impl FlowSockets {
         resolve: impl FnOnce(SocketAddr, SocketAddr, u32) -> SocketInterfaces,
     ) -> Arc<SocketRoute> {
         let mut known = lock(&self.0);
-        let Some(pair) = ends_of(socket) else {
+        let Some(pair) = host_pair(socket) else {
             let why = InterfacePath::unknown("a connection broke before it was looked at".into());
             return known.route(SocketInterfaces { sends: why.clone(), receives: why });
         };
@@ -125,7 +125,7 @@ impl KnownRoutes {
 }
 
 /// Local and other end; without ports, by which no route differs as the kernel is set by default.
-fn ends_of(socket: &TcpStream) -> Option<(SocketAddr, SocketAddr)> {
+fn host_pair(socket: &TcpStream) -> Option<(SocketAddr, SocketAddr)> {
     let (mut local, mut peer) = (socket.local_addr().ok()?, socket.peer_addr().ok()?);
     local.set_port(0);
     peer.set_port(0);
@@ -185,7 +185,7 @@ mod tests {
         let again = sockets.route_by(&socket, |_, _, _| panic!("it was looked at a moment ago"));
         assert_eq!(again.interfaces, by("eth0"));
         // As if the time had passed.
-        let pair = ends_of(&socket).expect("its ends");
+        let pair = host_pair(&socket).expect("its ends");
         lock(&sockets.0).pairs.entry(pair).and_modify(|(looked, _)| *looked -= FRESH);
         sockets.route_by(&socket, |_, _, _| by("eth1")).add(1000);
         let devices = sockets.devices(false);

@@ -129,17 +129,7 @@ mod tests {
 
     #[test]
     fn a_large_transfer_is_kept_without_all_its_files() {
-        let file = TransferFile {
-            url: "http://h/a".into(),
-            path: "a".into(),
-            outcome: TransferOutcome::Failed,
-            bytes: 0,
-            kept_bytes: 0,
-            kept_not_compared_bytes: 0,
-            seconds: 0.0,
-            verified: Vec::new(),
-            error: None,
-        };
+        let file = TransferFile::new("http://h/a".into(), "a".into(), TransferOutcome::Failed);
         let mut run = Run::begin_stage(Stage::Get, "a".into(), Machine::default(), Goal::default());
         run.errors = vec!["why".into(); MOST_KEPT_ERRORS + 7];
         run.transfer =

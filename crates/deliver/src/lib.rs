@@ -11,6 +11,7 @@ mod tests;
 pub mod archived;
 pub mod blocks;
 mod body_paths;
+mod client;
 mod dialled;
 mod evidence;
 mod file_bytes;
@@ -29,6 +30,7 @@ pub mod s3;
 pub mod serve;
 mod server_facts;
 mod stream_tally;
+mod stream_windows;
 pub mod tls;
 
 pub use dialled::{AwaitedConnections, DialledConnections};

@@ -1,7 +1,7 @@
 //! What a transfer learns of its server: the rate limit that it says, and what came of it with few streams and with many.
 
-use crate::get::stream_windows::StreamWindows;
 use crate::http::head::HeaderLines;
+use crate::stream_windows::StreamWindows;
 use linerate_measure::measure::Measurement;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ impl ServerFacts {
         let rate_limit = Some(self.rate_limit.load(Ordering::Relaxed)).filter(|rate| *rate > 0);
         Measurement {
             sender_rate_limit: rate_limit.map(|rate| rate as f64),
-            stream_windows: self.windows.seen(),
+            stream_windows: self.windows.windows(),
             ..measurement
         }
     }

@@ -301,9 +301,8 @@ fn opened(
     }
     let [least, most] = BLOCK_BYTES;
     let used = observed.host.disks.iter().find(|disk| disk.name == name);
-    let request = used.map_or(most as f64, |disk| {
-        (disk.read_bytes_per_second + disk.written_bytes_per_second) / disk.operations_per_second.max(1e-9)
-    });
+    let request =
+        used.map_or(most as f64, |disk| (disk.bytes_per_second()) / disk.operations_per_second.max(1e-9));
     let block_bytes = (request as u64).clamp(least, most) / least * least;
     let label = path.display().to_string();
     Ok(ProgramDisk { name: name.into(), file, label, position: *position, bytes, block_bytes })

@@ -8,7 +8,7 @@ use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, waiting_for_disk};
 use crate::rates::shares_of;
 use crate::remedies::Remedies;
 use linerate_facts::units::{show_bytes_rate, show_size};
-use linerate_facts::wording::counted;
+use linerate_facts::wording::{counted, percent};
 use linerate_measure::diagnose::{Finding, Severity};
 use linerate_model::verdict::thresholds::{THREAD_FULL, WAITING};
 use linerate_model::verdict::{DiskEvidence, Route};
@@ -76,10 +76,6 @@ pub(crate) fn findings(
 
 fn finding(severity: Severity, id: &str, text: String, evidence: Value) -> Option<Finding> {
     Some(Finding { id: id.into(), severity, text, evidence, remedy: String::new(), gain: 0.0 })
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 /// The disk of its files that does most.

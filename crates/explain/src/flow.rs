@@ -254,15 +254,7 @@ impl<'a> ProgramFlow<'a> {
         let is_own = |name: &String| self.devices.interfaces.contains(name);
         let sends = self.route != Route::NetworkToDisks;
         let own = self.observed.host.links.iter().filter(|link| is_own(&link.name) && link.sends == sends);
-        let of = |link: &linerate_facts::host::LinkUse| LinkEvidence {
-            nic: link.name.clone(),
-            sends: link.sends,
-            share: link.utilisation,
-            bits_per_second: link.bits_per_second,
-            bytes_per_second: link.bytes_per_second,
-            shaper: link.shaper.clone(),
-        };
-        own.map(of).collect()
+        own.map(LinkEvidence::from).collect()
     }
 
     /// Of what it sends: what limits a flow that comes in, the other host's kernel counts.
@@ -370,7 +362,7 @@ pub(crate) fn disks_used(observed: &Observation, rates: &ProgramRates) -> Vec<Di
 
 /// `own`: what the storage moved for the program.
 fn disk_evidence(disk: &DeviceUse, own: Option<f64>) -> DiskEvidence {
-    let bytes_per_second = disk.read_bytes_per_second + disk.written_bytes_per_second;
+    let bytes_per_second = disk.bytes_per_second();
     DiskEvidence {
         name: disk.name.clone(),
         bytes_per_second,
@@ -386,9 +378,7 @@ fn disk_evidence(disk: &DeviceUse, own: Option<f64>) -> DiskEvidence {
 fn members_of(machine: &Machine, volume: &str, disks: &[DiskEvidence]) -> Vec<DiskEvidence> {
     let (mut pending, mut met) = (vec![volume.to_string()], BTreeSet::new());
     while let Some(name) = pending.pop() {
-        if let Some(disk) =
-            machine.disks.iter().find(|one| one.name == name).filter(|_| met.insert(name.clone()))
-        {
+        if let Some(disk) = machine.disk(&name).filter(|_| met.insert(name.clone())) {
             pending.extend(disk.members.iter().cloned());
         }
     }

@@ -6,7 +6,7 @@ use crate::flow::ProgramFlow;
 use crate::observe::Observation;
 use crate::product::EvidenceSource;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
-use linerate_facts::wording::counted;
+use linerate_facts::wording::{capitalised, counted};
 use linerate_measure::diagnose::{Bottleneck, Finding, resources_of_limit};
 use linerate_model::verdict::{Judgement, Limit, LimitKind, Missing, Route, judge};
 use linerate_system::user;
@@ -39,7 +39,7 @@ pub(crate) fn statement(flow: &ProgramFlow<'_>, findings: &[Finding]) -> Program
     let mut sentences = vec![moved(flow)];
     sentences.push(match (limit, &judged.missing) {
         (Some(limit), _) => probably(limit, &resources, findings),
-        (None, _) if flow.is_nothing() && !too_short => nothing(flow),
+        (None, _) if flow.is_nothing() && !too_short => no_limit(flow),
         (None, Some(missing)) => format!("What limits it is unknown: {missing}."),
         (None, None) => "What limits it is unknown.".into(),
     });
@@ -60,7 +60,7 @@ pub(crate) fn remedy(findings: &[Finding], kind: LimitKind) -> Option<String> {
 }
 
 fn sentence(text: &str) -> String {
-    format!("{}.", upper(text.trim_end_matches('.')))
+    format!("{}.", capitalised(text.trim_end_matches('.')))
 }
 
 /// Of several, the one that limits by itself comes first.
@@ -178,7 +178,7 @@ fn probably(limit: &Limit, resources: &[String], findings: &[Finding]) -> String
     }
 }
 
-fn nothing(flow: &ProgramFlow<'_>) -> String {
+fn no_limit(flow: &ProgramFlow<'_>) -> String {
     let largest = flow.shares().largest();
     let does = largest.first().map(|(activity, share)| (in_words(*activity), share * 100.0));
     match does {
@@ -204,11 +204,6 @@ fn in_words(activity: Activity) -> &'static str {
         Activity::Child => "waits for a child",
         Activity::Other => "waits for something else",
     }
-}
-
-fn upper(text: &str) -> String {
-    let mut signs = text.chars();
-    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect())
 }
 
 /// Its threads wait for sockets: where TCP moves nothing, these may be of datagrams.

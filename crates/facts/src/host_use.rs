@@ -97,6 +97,11 @@ impl HostUse {
 }
 
 impl DeviceUse {
+    /// Read and written.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.read_bytes_per_second + self.written_bytes_per_second
+    }
+
     /// What a device did between two readings; none where its counters began again: it is another device of this name.
     pub fn between(before: &DiskCounters, now: &DiskCounters, span: Elapsed) -> Option<Self> {
         let per_second = |count: fn(&DiskCounters) -> u64, width| {

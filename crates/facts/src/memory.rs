@@ -21,8 +21,8 @@ fn left_in(sysroot: &Sysroot, group: &Path) -> Option<u64> {
     let droppable = sysroot.text(group.join("memory.stat")).ok().and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse::<u64>().ok()
     });
-    let held = number("memory.current")?.saturating_sub(droppable.unwrap_or(0));
-    Some(limit.saturating_sub(held))
+    let used = number("memory.current")?.saturating_sub(droppable.unwrap_or(0));
+    Some(limit.saturating_sub(used))
 }
 
 #[cfg(test)]

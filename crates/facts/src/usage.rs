@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// CPU use of one core over some time: shares that add up to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
-    /// Logical processor.
+    /// CPU.
     pub core: u32,
     pub user: f64,
     pub nice: f64,

@@ -8,6 +8,17 @@ pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
+/// A share as `97 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// With a capital at its head.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A count with its thousands apart: `212,992`.
 pub fn thousands(value: u64) -> String {
     let digits = value.to_string();
@@ -57,10 +68,10 @@ mod tests {
 
     #[test]
     fn times_have_the_unit_that_a_person_waits_in() {
-        let said = [1.0, 119.0, 120.0, 7199.0, 7200.0, 69_000.0, 259_200.0].map(time);
+        let texts = [1.0, 119.0, 120.0, 7199.0, 7200.0, 69_000.0, 259_200.0].map(time);
         let expected =
             ["1 second", "119 seconds", "2 minutes", "120 minutes", "2 hours", "19 hours", "3 days"];
-        assert_eq!(said, expected);
+        assert_eq!(texts, expected);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use linerate_machine::probe::Machine;
 use linerate_measure::event::Silent;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{
-    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, PinningTrials, Prepared,
-    SourceRange, TaskRange, conduct,
+    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, Prepared, SourceRange,
+    TaskRange, conduct,
 };
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use linerate_system::storage::create;
 use linerate_transport::flow::stream::Content;
@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 const SHARED_FILE: Duration = Duration::from_secs(20);
 /// Direct reads begin at multiples of it (open(2)).
 const PAGE: u64 = 4096;
-const LOOK: Duration = Duration::from_millis(20);
 /// Names of files that other hosts open; as those of `linerate disk`.
 const PREFIX: &str = "linerate-disk-";
 
@@ -157,17 +156,7 @@ fn bench<'a>(
     stop: &'a Stop,
     listener: &'a mut Silent,
 ) -> AccessBench<'a> {
-    AccessBench {
-        sysroot,
-        machine,
-        stop,
-        listener,
-        io_uring: true,
-        idle: false,
-        pinning: PinningTrials::default(),
-        warm_up_seconds: 0.0,
-        windows: 1,
-    }
+    AccessBench { warm_up_seconds: 0.0, ..AccessBench::new(sysroot, machine, stop, listener) }
 }
 
 impl SourceTask {
@@ -228,7 +217,7 @@ impl SourceTask {
             }
             let deadline = clock::now() + SHARED_FILE;
             while !std::fs::metadata(path).is_ok_and(|there| there.len() == length) {
-                if clock::now() > deadline || stop.wait(LOOK) {
+                if clock::now() > deadline || stop.wait(POLL_INTERVAL) {
                     return Err(Failure::lacks(format!(
                         "{} is not there: the first host made it; is {} on a file system that all hosts share?",
                         path.display(),

@@ -240,10 +240,10 @@ fn observe(
     let windows = WindowSpec { warm_up: times.warm_up, window: times.length / seconds, repeats: seconds };
     let first_window = Some(times.begin + times.warm_up);
     let watch = Watch { first_window, ..Watch::new(windows, stop) };
-    let seen = watch.observe(&mut ReceiverMeter { session, streams }, &mut |_| true)?;
-    match &seen.looks[..] {
-        [first, .., last] if !seen.cut_short => {
-            let samples = seen.looks.windows(2).map(|pair| rate_between(&pair[0], &pair[1]));
+    let observation = watch.observe(&mut ReceiverMeter { session, streams }, &mut |_| true)?;
+    match &observation.looks[..] {
+        [first, .., last] if !observation.cut_short => {
+            let samples = observation.looks.windows(2).map(|pair| rate_between(&pair[0], &pair[1]));
             Ok((rate_between(first, last), samples.collect()))
         }
         _ => Err(FlowError::Stopped),

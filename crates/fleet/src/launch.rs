@@ -4,7 +4,7 @@
 //! the launcher is then started once for each. The key goes by the environment, and by standard input to a
 //! member whose launcher has not passed the environment on (ssh): never by arguments, which every user sees.
 
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::process::{end_of, kill_group};
 use linerate_system::stop::Stop;
@@ -26,7 +26,6 @@ const OPEN_MPI_ENVIRONMENT: &str = "OMPI_MCA_mca_base_env_list";
 const LONGEST_LINE_BYTES: u64 = 4096;
 /// What the members were told to end has this long.
 const END: Duration = Duration::from_millis(1500);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Why no member could be started.
 #[derive(Debug, thiserror::Error)]
@@ -217,7 +216,7 @@ impl LaunchedMembers {
                 continue;
             }
             // What it said last may still be on its way through the pipe; too short a moment to be stopped.
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
             let lines: Vec<String> = lock(&process.last_lines).iter().cloned().collect();
             let said = if lines.is_empty() { "it said nothing".into() } else { lines.join("; ") };
             ends.push(LaunchEnd {
@@ -338,7 +337,7 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(20);
         while ends.len() < 2 && Instant::now() < deadline {
             ends.extend(launched.ended());
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         ends.sort_by_key(|end| end.host.clone());
         assert_eq!(ends.len(), 2, "{ends:?}");
@@ -355,7 +354,7 @@ mod tests {
         };
         let deadline = Instant::now() + Duration::from_secs(5);
         while !left().is_empty() && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         assert_eq!(String::from_utf8_lossy(&left()), "");
     }

@@ -12,8 +12,8 @@ use linerate_measure::run::fleet::{
 };
 
 /// What one byte that a client reads or writes costs.
-fn cost(way: Redundancy, writes: bool) -> TrafficCost {
-    let (data, parity) = (f64::from(way.data), f64::from(way.parity));
+fn cost(scheme: Redundancy, writes: bool) -> TrafficCost {
+    let (data, parity) = (f64::from(scheme.data), f64::from(scheme.parity));
     match writes {
         false => TrafficCost { between: (data - 1.0) / data, disks: 1.0 },
         true => TrafficCost { between: (data + parity - 1.0) / data, disks: (data + parity) / data },
@@ -65,8 +65,8 @@ impl StoreMembers {
         })
     }
 
-    fn rate(&self, way: Redundancy, writes: bool) -> Option<StoreRate> {
-        let TrafficCost { between, disks } = cost(way, writes);
+    fn rate(&self, scheme: Redundancy, writes: bool) -> Option<StoreRate> {
+        let TrafficCost { between, disks } = cost(scheme, writes);
         let disk = if writes { self.disks_write } else { self.disks_read };
         // What the clients read the servers send, what they write the servers receive.
         let (sends, receives) = if writes { (between, 1.0 + between) } else { (1.0 + between, between) };
@@ -86,10 +86,10 @@ impl StoreMembers {
 /// What each of these ways would leave of what was measured.
 pub(crate) fn estimates(ways: &[Redundancy], result: &FleetResult) -> Vec<StoreEstimate> {
     let Some(members) = StoreMembers::of(result) else { return Vec::new() };
-    let of = |way: &Redundancy| StoreEstimate {
-        redundancy: *way,
-        read: members.rate(*way, false),
-        write: members.rate(*way, true),
+    let of = |scheme: &Redundancy| StoreEstimate {
+        redundancy: *scheme,
+        read: members.rate(*scheme, false),
+        write: members.rate(*scheme, true),
         disks_written: members.disks_written,
     };
     ways.iter().map(of).collect()
@@ -99,22 +99,22 @@ pub(crate) fn estimates(ways: &[Redundancy], result: &FleetResult) -> Vec<StoreE
 mod tests {
     use super::*;
 
-    fn way(text: &str) -> Redundancy {
+    fn scheme(text: &str) -> Redundancy {
         text.parse().expect("a way to keep data")
     }
 
     #[test]
     fn copies_are_a_code_of_one_part() {
         let factors = |text: &str| {
-            let (read, write) = (cost(way(text), false), cost(way(text), true));
+            let (read, write) = (cost(scheme(text), false), cost(scheme(text), true));
             (1.0 + read.between, 1.0 + write.between, write.disks)
         };
         assert_eq!(factors("1"), (1.0, 1.0, 1.0));
         assert_eq!(factors("3"), (1.0, 3.0, 3.0));
         assert_eq!(factors("4+2"), (1.75, 2.25, 1.5));
         assert_eq!(factors("8+3"), (1.875, 2.25, 1.375));
-        assert_eq!((way("3").to_string(), way("4+2").to_string()), ("3 copies".into(), "4+2".into()));
-        assert_eq!((way("3").servers(), way("4+2").servers()), (3, 6));
+        assert_eq!((scheme("3").to_string(), scheme("4+2").to_string()), ("3 copies".into(), "4+2".into()));
+        assert_eq!((scheme("3").servers(), scheme("4+2").servers()), (3, 6));
         for wrong in ["", "0", "0+2", "4+", "+2", "4+2+1", "three", "200+56", "4294967295+1"] {
             assert!(wrong.parse::<Redundancy>().is_err(), "{wrong}");
         }
@@ -133,7 +133,7 @@ mod tests {
             clients_receive: 1000.0,
         };
         let rate = |text: &str, writes| {
-            let rate = members.rate(way(text), writes).expect("a rate");
+            let rate = members.rate(scheme(text), writes).expect("a rate");
             (rate.bytes_per_second.round(), rate.limit)
         };
         assert_eq!(rate("1", false), (480.0, StoreLimit::Disks));
@@ -143,9 +143,9 @@ mod tests {
         assert_eq!(rate("3", true), (120.0, StoreLimit::Disks));
         assert_eq!(rate("4+2", true), (240.0, StoreLimit::Disks));
         let unwritten = StoreMembers { disks_write: f64::INFINITY, ..members };
-        let rate = unwritten.rate(way("4+2"), true).expect("a rate");
+        let rate = unwritten.rate(scheme("4+2"), true).expect("a rate");
         assert_eq!((rate.bytes_per_second.round(), rate.limit), (267.0, StoreLimit::ServersReceive));
         let few = StoreMembers { clients_send: 50.0, ..unwritten };
-        assert_eq!(few.rate(way("3"), true).map(|rate| rate.limit), Some(StoreLimit::Clients));
+        assert_eq!(few.rate(scheme("3"), true).map(|rate| rate.limit), Some(StoreLimit::Clients));
     }
 }

@@ -1,6 +1,6 @@
 //! One figure of fio: a job, or the jobs of a group together.
 
-use crate::fio_json::{Job, Side, Times};
+use crate::fio_json::{FioSide, Job, Times};
 use crate::lenient::{Number, Text};
 use crate::verdict::FigureContext;
 use linerate_measure::measure::access::fio_job::values;
@@ -240,16 +240,17 @@ fn notes(jobs: &[&Job]) -> Vec<String> {
 }
 
 /// Reads or writes of all of them: fio's own sum, all bytes over the longest time.
-fn side(jobs: &[&Job], of: impl Fn(&Job) -> &Side) -> Option<SideResult> {
-    let sides: Vec<&Side> = jobs.iter().map(|job| of(job)).filter(|side| side.operations() > 0.0).collect();
-    let sum = |of: fn(&Side) -> f64| sides.iter().map(|side| of(side)).sum::<f64>();
-    let (operations, bytes) = (sum(Side::operations), sum(Side::bytes));
+fn side(jobs: &[&Job], of: impl Fn(&Job) -> &FioSide) -> Option<SideResult> {
+    let sides: Vec<&FioSide> =
+        jobs.iter().map(|job| of(job)).filter(|side| side.operations() > 0.0).collect();
+    let sum = |of: fn(&FioSide) -> f64| sides.iter().map(|side| of(side)).sum::<f64>();
+    let (operations, bytes) = (sum(FioSide::operations), sum(FioSide::bytes));
     let seconds = sides.iter().map(|side| side.runtime.or_zero()).fold(0.0, f64::max) / 1000.0;
     let (bytes_per_second, operations_per_second) = match &sides[..] {
         [] => return None,
         [one] => (one.bytes_per_second(), one.operations_per_second()),
         _ if seconds > 0.0 => (bytes / seconds, operations / seconds),
-        _ => (sum(Side::bytes_per_second), sum(Side::operations_per_second)),
+        _ => (sum(FioSide::bytes_per_second), sum(FioSide::operations_per_second)),
     };
     let latency = match &sides[..] {
         [one] => latency(one),
@@ -266,7 +267,7 @@ fn side(jobs: &[&Job], of: impl Fn(&Job) -> &Side) -> Option<SideResult> {
 
 /// Of one job: the mean is of the whole request, percentiles are of that as well where fio has them, else of its
 /// completion, as in fio's own summary.
-fn latency(side: &Side) -> Latency {
+fn latency(side: &FioSide) -> Latency {
     let (whole, completion, unit) = times(side);
     let percentiles = if whole.percentile.is_empty() { completion } else { whole };
     let mut quantiles: Vec<LatencyQuantile> = percentiles
@@ -299,7 +300,7 @@ fn latency(side: &Side) -> Latency {
 }
 
 /// The whole request, its completion, and the unit of both in seconds.
-fn times(side: &Side) -> (&Times, &Times, f64) {
+fn times(side: &FioSide) -> (&Times, &Times, f64) {
     let (whole, completion, unit) =
         match side.clat_ns.mean.get().is_some() || side.lat_ns.mean.get().is_some() {
             true => (&side.lat_ns, &side.clat_ns, 1e-9),
@@ -310,10 +311,10 @@ fn times(side: &Side) -> (&Times, &Times, f64) {
 }
 
 /// Of several jobs: what can be joined. Their percentiles cannot.
-fn joined(sides: &[&Side]) -> Latency {
+fn joined(sides: &[&FioSide]) -> Latency {
     let all: f64 = sides.iter().map(|side| side.operations()).sum();
     let seconds = |of: fn(&Times) -> Number| {
-        move |side: &&Side| {
+        move |side: &&FioSide| {
             let (whole, _, unit) = times(side);
             of(whole).or_zero() * unit
         }

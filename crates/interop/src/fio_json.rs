@@ -16,12 +16,12 @@ pub(crate) struct Job {
     pub(crate) job_runtime: Number,
     #[serde(rename = "job options")]
     pub(crate) options: Option<BTreeMap<String, Text>>,
-    read: Side,
-    pub(crate) write: Side,
+    read: FioSide,
+    pub(crate) write: FioSide,
     /// Both together, with `unified_rw_reporting`, which may be beside each of them.
-    mixed: Side,
-    pub(crate) trim: Side,
-    pub(crate) sync: Side,
+    mixed: FioSide,
+    pub(crate) trim: FioSide,
+    pub(crate) sync: FioSide,
     /// Percent of a CPU, of each process.
     pub(crate) usr_cpu: Number,
     pub(crate) sys_cpu: Number,
@@ -31,7 +31,7 @@ pub(crate) struct Job {
 /// Reads, writes, trims or flushes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Side {
+pub(crate) struct FioSide {
     io_bytes: Number,
     /// KiB a second.
     bw: Number,
@@ -80,7 +80,7 @@ pub(crate) struct Disk {
     pub(crate) aggr_util: Number,
 }
 
-impl Side {
+impl FioSide {
     pub(crate) fn bytes_per_second(&self) -> f64 {
         self.bw_bytes.positive().unwrap_or(self.bw.or_zero() * 1024.0)
     }
@@ -117,7 +117,7 @@ impl Job {
     }
 
     /// Reads; where reads and writes are only counted as one, both.
-    pub(crate) fn reads(&self) -> &Side {
+    pub(crate) fn reads(&self) -> &FioSide {
         let apart = self.read.operations() + self.write.operations() > 0.0;
         if apart { &self.read } else { &self.mixed }
     }

@@ -1,6 +1,6 @@
 //! One figure of iperf3: a test with both of its ends, its own sums as they are written.
 
-use crate::iperf3_json::{Part, Sender, Side, Test};
+use crate::iperf3_json::{Iperf3Side, Part, Sender, Test};
 use crate::iperf3_path::{
     UNFILLED, datagrams_at_one_rate, in_flight, loses_without_a_queue, round_trips_at_one_rate,
 };
@@ -23,8 +23,11 @@ const MOST_STREAMS: usize = 512;
 pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     let own = test.sends();
     let forth = arrived(&test.end.sum_received, &test.end.sum_sent, &test.end.sum);
-    let back =
-        arrived(&test.end.sum_received_bidir_reverse, &test.end.sum_sent_bidir_reverse, &Side::default());
+    let back = arrived(
+        &test.end.sum_received_bidir_reverse,
+        &test.end.sum_sent_bidir_reverse,
+        &Iperf3Side::default(),
+    );
     let samples = samples(&test.intervals);
     // Without an end there are the intervals.
     let until_then = || samples.iter().sum::<f64>() / samples.len() as f64;
@@ -51,7 +54,7 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
         samples: Vec::new(),
         loss,
     };
-    let lost = |sum: &Side, received: &Side| {
+    let lost = |sum: &Iperf3Side, received: &Iperf3Side| {
         sum.lost_percent.positive().or(received.lost_percent.positive()).unwrap_or(0.0) / 100.0
     };
     let loss_forth = lost(&test.end.sum, &test.end.sum_received);
@@ -134,8 +137,8 @@ fn name(protocol: Protocol, direction: StreamDirection, count: u32) -> String {
 }
 
 /// Bytes per second that arrived of one direction: what the receiver counted, else what was sent without what was lost.
-fn arrived(received: &Side, sent: &Side, sum: &Side) -> Option<f64> {
-    let of = |side: &Side| Some(side.bits_per_second.positive()? / 8.0);
+fn arrived(received: &Iperf3Side, sent: &Iperf3Side, sum: &Iperf3Side) -> Option<f64> {
+    let of = |side: &Iperf3Side| Some(side.bits_per_second.positive()? / 8.0);
     let kept = 1.0 - sum.lost_percent.or_zero().min(100.0) / 100.0;
     of(received).or(of(sum).map(|rate| rate * kept)).or(of(sent)).filter(|rate| *rate > 0.0)
 }
@@ -151,7 +154,7 @@ fn samples(intervals: &[Part]) -> Vec<f64> {
 }
 
 fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<StreamFigure> {
-    let figure = |(index, stream): (usize, &Side)| {
+    let figure = |(index, stream): (usize, &Iperf3Side)| {
         let (sent, received) = stream.ends();
         let (sent, received) = (sent.or(received)?, received.or(sent)?);
         let is_ours = match sent.sender {
@@ -217,7 +220,7 @@ fn workers(test: &Test, protocol: Protocol, direction: StreamDirection, paced: b
     let waits = (1.0 - busy).max(0.0);
     let sends = direction == StreamDirection::Send;
     let segment = segment_bytes(test).unwrap_or(0.0).min(65_535.0);
-    let worker = |(index, stream): (usize, &Side)| {
+    let worker = |(index, stream): (usize, &Iperf3Side)| {
         let (sent, received) = stream.ends();
         let sent = sent.or(received)?;
         let segments = sent.bytes.or_zero() / segment.max(1.0);

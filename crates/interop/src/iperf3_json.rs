@@ -27,13 +27,13 @@ pub(crate) struct Part {
     pub(crate) tcp_mss_default: Number,
     pub(crate) test_start: TestStart,
     #[serde(deserialize_with = "first::<_, _, 512>")]
-    pub(crate) streams: Vec<Side>,
-    pub(crate) sum: Side,
-    pub(crate) sum_bidir_reverse: Side,
-    pub(crate) sum_sent: Side,
-    pub(crate) sum_received: Side,
-    pub(crate) sum_sent_bidir_reverse: Side,
-    pub(crate) sum_received_bidir_reverse: Side,
+    pub(crate) streams: Vec<Iperf3Side>,
+    pub(crate) sum: Iperf3Side,
+    pub(crate) sum_bidir_reverse: Iperf3Side,
+    pub(crate) sum_sent: Iperf3Side,
+    pub(crate) sum_received: Iperf3Side,
+    pub(crate) sum_sent_bidir_reverse: Iperf3Side,
+    pub(crate) sum_received_bidir_reverse: Iperf3Side,
     pub(crate) cpu_utilization_percent: Cpu,
     pub(crate) sender_tcp_congestion: Text,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Cpu {
 /// One stream, or the sum of several, over an interval or the whole test.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Side {
+pub(crate) struct Iperf3Side {
     pub(crate) seconds: Number,
     pub(crate) bytes: Number,
     pub(crate) bits_per_second: Number,
@@ -118,8 +118,8 @@ pub(crate) struct Side {
     pub(crate) omitted: Number,
     /// In an interval whether this end sends, at the end the figures of the end that sent.
     pub(crate) sender: Sender,
-    pub(crate) receiver: Option<Box<Side>>,
-    pub(crate) udp: Option<Box<Side>>,
+    pub(crate) receiver: Option<Box<Iperf3Side>>,
+    pub(crate) udp: Option<Box<Iperf3Side>>,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ pub(crate) enum Sender {
     #[default]
     Unknown,
     Is(bool),
-    Figures(Box<Side>),
+    Figures(Box<Iperf3Side>),
 }
 
 /// What an event of the stream holds: an error's is its text.
@@ -161,8 +161,8 @@ trait FromObjectOr<O>: Default {
     }
 }
 
-impl FromObjectOr<Side> for Sender {
-    fn object(side: Side) -> Self {
+impl FromObjectOr<Iperf3Side> for Sender {
+    fn object(side: Iperf3Side) -> Self {
         Sender::Figures(Box::new(side))
     }
     fn flag(is: bool) -> Self {
@@ -247,7 +247,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Once<A> {
 
 impl<'de> Deserialize<'de> for Sender {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        value.deserialize_any(ObjectOr::<(Side, Sender)>(PhantomData))
+        value.deserialize_any(ObjectOr::<(Iperf3Side, Sender)>(PhantomData))
     }
 }
 
@@ -267,21 +267,21 @@ impl Part {
 
     /// It is not of the seconds that `-O` leaves out.
     pub(crate) fn counts(&self) -> bool {
-        let omitted = |side: &Side| side.omitted.or_zero() > 0.0;
+        let omitted = |side: &Iperf3Side| side.omitted.or_zero() > 0.0;
         !omitted(&self.sum) && !self.streams.first().is_some_and(omitted)
     }
 }
 
-impl Side {
+impl Iperf3Side {
     /// The figures of the sending, of the receiving end, or of a stream of datagrams.
-    pub(crate) fn ends(&self) -> (Option<&Side>, Option<&Side>) {
+    pub(crate) fn ends(&self) -> (Option<&Iperf3Side>, Option<&Iperf3Side>) {
         let sent = match &self.sender {
             Sender::Figures(side) => Some(&**side),
             _ => None,
         };
         let udp = self.udp.as_deref();
         // A server knows nothing of the other end, and writes 0 bytes.
-        let is_known = |side: &&Side| side.bytes.or_zero() + side.packets.or_zero() > 0.0;
+        let is_known = |side: &&Iperf3Side| side.bytes.or_zero() + side.packets.or_zero() > 0.0;
         (sent.or(udp).filter(is_known), self.receiver.as_deref().or(udp).filter(is_known))
     }
 }

@@ -1,6 +1,6 @@
 //! What the intervals of a test of iperf3 say of its path: whether it was full, lost packets by chance, or waited for a host.
 
-use crate::iperf3_json::{Part, Side, Test};
+use crate::iperf3_json::{Iperf3Side, Part, Test};
 use crate::verdict::FullPath;
 use linerate_measure::measure::SPREAD;
 use linerate_measure::measure::statistics::{median, spread};
@@ -37,7 +37,7 @@ pub(crate) fn loses_without_a_queue(test: &Test) -> bool {
 /// Losses of a path without a queue of the flow's own: before a full link its queue fills and empties, and the round trip
 /// with it. The middle one of the intervals' counts, where there are some: a busy host makes one of them long.
 fn has_steady_round_trip(test: &Test) -> bool {
-    let is_steady = |(index, stream): (usize, &Side)| {
+    let is_steady = |(index, stream): (usize, &Iperf3Side)| {
         let Some(sent) = stream.ends().0 else { return false };
         let trips: Vec<f64> =
             later(test).filter_map(|part| part.streams.get(index)?.rtt.positive()).collect();
@@ -112,7 +112,7 @@ fn deviation(samples: &[f64]) -> f64 {
 /// What was in flight by Little's law, of what TCP's windows (its own and the receiver's) allowed: the median of intervals
 /// and streams. Far below 1 a host limited it, and not the path.
 pub(crate) fn in_flight(test: &Test) -> Option<f64> {
-    let share = |stream: &Side| {
+    let share = |stream: &Iperf3Side| {
         let window = stream.snd_cwnd.positive()?.min(stream.snd_wnd.positive()?);
         Some(stream.bits_per_second.positive()? / 8.0 * stream.rtt.positive()? * 1e-6 / window)
     };

@@ -7,6 +7,7 @@ use crate::probe::{Machine, active_below};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::addresses::interface_addresses;
+use linerate_system::file::folder_of;
 use linerate_system::route::{RouteQuery, interface_to};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -67,7 +68,7 @@ pub fn interfaces_of(
     let route = route.map_or_else(unknown, Fact::Known);
     let addresses = interface_addresses().unwrap_or_default().into_iter();
     let own = addresses.filter(|one| one.address == ip(local));
-    let holders: BTreeSet<String> = own.map(|one| label_free(&one.interface).to_string()).collect();
+    let holders: BTreeSet<String> = own.map(|one| one.interface_name().to_string()).collect();
     both_directions(route, ip(local), &holders, |name| active_below(sysroot, name))
 }
 
@@ -78,11 +79,6 @@ pub fn interfaces_below(sysroot: &Sysroot, name: &str) -> InterfacePath {
 
 fn ip(end: SocketAddr) -> IpAddr {
     end.ip().to_canonical()
-}
-
-/// An IPv4 address may carry a label (`eth0:backup`) in place of its interface's name.
-fn label_free(interface: &str) -> &str {
-    interface.split(':').next().unwrap_or(interface)
 }
 
 /// `holders`: the interfaces that have the local address.
@@ -142,7 +138,7 @@ fn path_from(name: &str, below: impl Fn(&str) -> Vec<String>) -> InterfacePath {
 /// The disks that these files and folders are on, with the devices between.
 pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> BTreeSet<String> {
     // Many files are mostly of few folders.
-    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_of(path)).collect();
+    let folders: BTreeSet<PathBuf> = paths.iter().map(|path| folder_at(path)).collect();
     let below = |path: &PathBuf| {
         let real = path.canonicalize();
         devices_below(sysroot, machine, real.as_deref().unwrap_or(path.as_path()))
@@ -150,13 +146,8 @@ pub fn disks_below(sysroot: &Sysroot, machine: &Machine, paths: &[PathBuf]) -> B
     folders.iter().take(MOST_FOLDERS).flat_map(below).collect()
 }
 
-fn folder_of(path: &Path) -> PathBuf {
-    match path.is_dir() {
-        true => path.to_path_buf(),
-        false => {
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).into()
-        }
-    }
+fn folder_at(path: &Path) -> PathBuf {
+    if path.is_dir() { path.into() } else { folder_of(path).into() }
 }
 
 #[cfg(test)]

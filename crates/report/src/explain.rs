@@ -8,7 +8,7 @@ use linerate_explain::{
 };
 use linerate_facts::host::LinkUse;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
-use linerate_facts::wording::counted;
+use linerate_facts::wording::{counted, percent};
 
 /// Of each kind that a terminal names one by one.
 const MOST: usize = 4;
@@ -79,10 +79,6 @@ fn lines(found: &Explanation) -> Vec<(&'static str, String)> {
     all.extend(group(found).map(|words| ("group", words)));
     all.push(("CPUs", cpus(found)));
     all
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn process(one: &ExplainedProcess) -> String {

@@ -188,11 +188,11 @@ fn latency(latency: &Latency, operations: u64, percentiles: bool) -> Value {
             (0.9999, latency.p99_99),
         ];
         let more = latency.quantiles.iter().map(|one| (one.quantile, one.seconds));
-        let mut told: Vec<(f64, f64)> = shown.into_iter().chain(more).collect();
-        told.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let told =
-            told.iter().map(|(share, seconds)| (format!("{:.6}", share * 100.0), json!(nanos(*seconds))));
-        map.insert("percentile".into(), Value::Object(told.collect()));
+        let mut fields: Vec<(f64, f64)> = shown.into_iter().chain(more).collect();
+        fields.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let fields =
+            fields.iter().map(|(share, seconds)| (format!("{:.6}", share * 100.0), json!(nanos(*seconds))));
+        map.insert("percentile".into(), Value::Object(fields.collect()));
     }
     Value::Object(map)
 }

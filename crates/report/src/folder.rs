@@ -6,7 +6,7 @@
 use super::Comparison;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
-use linerate_system::file::may_write_in;
+use linerate_system::file::check_writable;
 use linerate_system::side_file::replace_whole;
 use serde::Serialize;
 use std::io;
@@ -62,17 +62,17 @@ impl Folder {
         if !there.is_dir() {
             return Err(lacks(place, &io::Error::other(format!("{} is no directory", there.display()))));
         }
-        may_write_in(there).map_err(|error| lacks(place, &error))
+        check_writable(there).map_err(|error| lacks(place, &error))
     }
 
     /// Makes the folder and saves the first `run.json` in it; a folder that was made in vain goes again.
     pub fn begin<P: Product>(path: &Path, product: &P) -> Result<Self, Failure> {
         refuse_used(path)?;
-        let made = !path.exists();
+        let is_new = !path.exists();
         std::fs::create_dir_all(path).map_err(|error| lacks(path, &error))?;
         let folder = Folder(path.into());
         folder.save(product).inspect_err(|_| {
-            if made {
+            if is_new {
                 // Only ever removes an empty one.
                 let _ = std::fs::remove_dir(&folder.0);
             }

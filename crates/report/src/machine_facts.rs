@@ -38,7 +38,7 @@ pub(super) fn of_page(machine: &Machine) -> Vec<(String, Fact<String>)> {
 
 fn of_machine(machine: &Machine) -> Facts {
     let (cpu, memory, kernel) = (&machine.cpu, &machine.memory, &machine.kernel);
-    let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let online = cpu.online().count();
     let quota = |count: &f64| if *count > 0.0 { cores(*count) } else { "none".into() };
     // What the kernel keeps for itself differs by some megabytes from boot to boot.
     let gib = |bytes: &u64| format!("{} GiB", (*bytes as f64 / (1u64 << 30) as f64).round());

@@ -94,12 +94,12 @@ pub(crate) fn fitted(text: &str, width: f64, font_size: f64) -> String {
         return text.to_string();
     }
     let mut used = em('…');
-    let kept = text.chars().take_while(|c| {
+    let shown = text.chars().take_while(|c| {
         used += em(*c);
         used <= room
     });
-    let kept: String = kept.collect();
-    format!("{}…", kept.trim_end())
+    let shown: String = shown.collect();
+    format!("{}…", shown.trim_end())
 }
 
 /// Advance of a character in parts of the font's size.

@@ -67,47 +67,47 @@ fn requests(row: &Measurement) -> Option<f64> {
 }
 
 /// For a terminal, at most `width` columns wide; a newline at its end.
-pub fn screen(found: &Reproduction, width: usize, colour: bool) -> String {
-    document(found).screen(width, Style::of(width, colour))
+pub fn screen(reproduction: &Reproduction, width: usize, colour: bool) -> String {
+    document(reproduction).screen(width, Style::of(width, colour))
 }
 
 /// As one page that needs nothing else.
-pub fn page(found: &Reproduction) -> String {
-    document(found).page()
+pub fn page(reproduction: &Reproduction) -> String {
+    document(reproduction).page()
 }
 
-fn document(found: &Reproduction) -> Document<'_> {
-    let experiments = found.steps.iter().map(|step| experiment(step, found.planned)).collect();
+fn document(reproduction: &Reproduction) -> Document<'_> {
+    let experiments = reproduction.steps.iter().map(|step| experiment(step, reproduction.planned)).collect();
     Document {
-        tab: format!("{} – linerate", found.paper),
-        heading: found.paper.clone(),
+        tab: format!("{} – linerate", reproduction.paper),
+        heading: reproduction.paper.clone(),
         about: vec!["linerate reproduce".into()],
-        answer: vec![bold(answer(found)), plain(first_difference(found))],
+        answer: vec![bold(answer(reproduction)), plain(first_difference(reproduction))],
         parts: vec![Part::new("experiments", "Experiments", "", experiments)],
         ..Document::default()
     }
 }
 
-fn answer(found: &Reproduction) -> String {
-    let known = found.figures().filter(|figure| figure.ratio.is_some()).count();
-    let same = found.figures().filter(|figure| figure.ratio.is_some() && !figure.differs()).count();
-    let (done, where_) = match found.planned {
+fn answer(reproduction: &Reproduction) -> String {
+    let known = reproduction.figures().filter(|figure| figure.ratio.is_some()).count();
+    let same = reproduction.figures().filter(|figure| figure.ratio.is_some() && !figure.differs()).count();
+    let (done, where_) = match reproduction.planned {
         true => ("planned", "the paper's machine"),
         false => ("measured", "this machine"),
     };
-    let left = found.steps.iter().filter(|step| step.left_out.is_some()).count();
+    let left = reproduction.steps.iter().filter(|step| step.left_out.is_some()).count();
     let left = match left {
         0 => String::new(),
         left => format!(" {} left out.", counted(left, "step")),
     };
     format!(
         "{known} of {} {done} for {where_}, {same} of them within 2 % of the paper.{left}",
-        counted(found.figures().count(), "figure")
+        counted(reproduction.figures().count(), "figure")
     )
 }
 
-fn first_difference(found: &Reproduction) -> String {
-    let Some(figure) = found.first_difference() else { return String::new() };
+fn first_difference(reproduction: &Reproduction) -> String {
+    let Some(figure) = reproduction.first_difference() else { return String::new() };
     let ratio = figure.ratio.map_or(String::new(), ratio);
     format!("The first difference is {} ({ratio} of the paper's): {}.", figure.what, cause(figure))
 }

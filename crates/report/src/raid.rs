@@ -54,7 +54,7 @@ fn facts(layout: &RaidLayout) -> Vec<Labelled> {
         format!(
             "{}, {}; physical blocks of {}, file system blocks of {block}",
             exact_size(layout.request_bytes),
-            order(layout.pattern),
+            pattern_text(layout.pattern),
             exact_size(layout.block_bytes),
         ),
     )];
@@ -80,27 +80,27 @@ fn facts(layout: &RaidLayout) -> Vec<Labelled> {
             ));
         }
     }
-    let seen = &layout.traffic;
+    let traffic = &layout.traffic;
     let mut disks =
-        format!("a request touches {:.1} of {} data disks", seen.disks_per_request, layout.data_disks);
+        format!("a request touches {:.1} of {} data disks", traffic.disks_per_request, layout.data_disks);
     if layout.pattern.is_write() {
         disks += &format!(
             "; for each byte {:.2} are read and {:.2} written on the disks",
-            seen.read_per_byte, seen.written_per_byte
+            traffic.read_per_byte, traffic.written_per_byte
         );
         if layout.level.parity() > 0 && layout.chunk_bytes.is_some() {
-            disks += &format!(", {:.0} % of them in whole stripes", seen.whole_stripes * 100.0);
+            disks += &format!(", {:.0} % of them in whole stripes", traffic.whole_stripes * 100.0);
         }
     }
     facts.push(("disks", disks));
-    let small = seen.operations_of_small_write;
+    let small = traffic.operations_of_small_write;
     if small > 1 {
         facts.push(("small write", format!("one block costs {small} reads and writes of disks")));
     }
     facts.into_iter().map(|(label, words)| (label, plain(words))).collect()
 }
 
-fn order(pattern: Pattern) -> &'static str {
+fn pattern_text(pattern: Pattern) -> &'static str {
     match pattern {
         Pattern::SequentialRead => "sequential reads",
         Pattern::SequentialWrite => "sequential writes",

@@ -38,9 +38,10 @@ fn figures<'a>(table: &'a Table, sources: &[&str]) -> document::Table<'a> {
     let row = |row: usize| {
         let source = sources.iter().position(|source| *source == table.rows[row].source).unwrap_or_default();
         let mark = (sources.len() > 1).then(|| mark(source));
-        let said = Some(cell(table, row, last)).filter(|said| sentences && *said != "–").map(plain);
+        let sentence =
+            Some(cell(table, row, last)).filter(|sentence| sentences && *sentence != "–").map(plain);
         let cells = figures.clone().map(|at| cell(table, row, at).to_string()).chain(mark);
-        TableRow::of(cells).with_notes(said.into_iter().collect())
+        TableRow::of(cells).with_notes(sentence.into_iter().collect())
     };
     let head = if sentences { table.columns[last].head } else { "" };
     document::Table::new(all, (0..table.rows.len()).map(row)).notes_beside(LEAST_BESIDE, head)

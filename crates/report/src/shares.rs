@@ -67,14 +67,14 @@ fn row(figure: &ShareFigure, limits: bool) -> TableRow {
     TableRow::of([printable(&what).into(), bar, Cell::from(printable(&share)), taken.into()]).marked(limits)
 }
 
-fn ends(figure: &ShareFigure) -> Option<(f64, [f64; 2])> {
+fn bar_of(figure: &ShareFigure) -> Option<(f64, [f64; 2])> {
     let (share, [low, high]) = figure.share.zip(figure.interval)?;
     [share, low, high].iter().all(|end| end.is_finite()).then_some((share, [low, high]))
 }
 
 /// `████████▌·····├──┤`: the share as a bar, its interval behind it as a line.
 fn cells(figure: &ShareFigure) -> Option<String> {
-    let (share, [low, high]) = ends(figure)?;
+    let (share, [low, high]) = bar_of(figure)?;
     let cell = |value: f64| (value * FULL_CELLS as f64).round().clamp(0.0, MOST_CELLS as f64) as usize;
     let (bar, from, to) = (cell(share), cell(low), cell(high));
     let of = |at: usize| match at {
@@ -87,7 +87,7 @@ fn cells(figure: &ShareFigure) -> Option<String> {
 }
 
 fn drawn(figure: &ShareFigure) -> Option<Markup> {
-    let (share, [low, high]) = ends(figure)?;
+    let (share, [low, high]) = bar_of(figure)?;
     let x = |value: f64| (value * FULL_WIDTH).clamp(0.0, MOST_WIDTH);
     Some(html! {
         svg class="wbar" viewBox="0 0 1000 22" preserveAspectRatio="none" role="img"

@@ -15,7 +15,7 @@ pub fn live(screens: &[Live], width: usize, height: usize) -> String {
     let wrong = distinct(screens.iter().filter_map(|screen| screen.problem.as_deref()));
     let wrong: Vec<String> = wrong.into_iter().flat_map(|problem| sentence(problem, width)).collect();
     let mut lines = match screens {
-        [only] => one(only, &wrong, width),
+        [only] => screen_facts(only, &wrong, width),
         several => {
             let room = height.saturating_sub(wrong.len());
             wrong.into_iter().chain(table(several, width, room)).collect()
@@ -40,7 +40,7 @@ fn state(screen: &Live) -> String {
 }
 
 /// The facts that matter most come first: a small terminal cuts the last ones off.
-fn one(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
+fn screen_facts(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
     let report = &screen.report;
     let state = match screen.state {
         ScreenState::Waiting => "waits for its stream".to_string(),
@@ -64,19 +64,19 @@ fn one(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
         frames.push(format!("{} proven", report.frames_proven));
         frames.push(format!("{} wrong", report.frames_wrong));
     }
-    let mut way = vec![format!("{} datagrams lost", report.datagrams_lost), reordered(screen)];
+    let mut losses = vec![format!("{} datagrams lost", report.datagrams_lost), reordered(screen)];
     if let Some((now, high)) = screen.skew_ms.zip(screen.skew_p99_ms) {
-        way.push(format!("skew {now:+.1} ms, {high:+.1} ms at most in 99 %"));
+        losses.push(format!("skew {now:+.1} ms, {high:+.1} ms at most in 99 %"));
     }
     if report.datagrams_foreign > 0 {
-        way.push(format!("{} of another stream", report.datagrams_foreign));
+        losses.push(format!("{} of another stream", report.datagrams_foreign));
     }
     let mut about: Vec<String> = screen.size.map(|size| size.to_string()).into_iter().collect();
     about.extend(screen.rate.map(|rate| format!("to be {rate} frames/s")));
     about.push(format!("on {}", screen.listen));
     let mut lines = flow(&head, width);
     lines.extend_from_slice(wrong);
-    lines.extend([frames, way, about].iter().flat_map(|facts| flow(facts, width)));
+    lines.extend([frames, losses, about].iter().flat_map(|facts| flow(facts, width)));
     lines
 }
 

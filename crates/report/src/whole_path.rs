@@ -184,7 +184,7 @@ fn of_protocol(run: &Run, other: &ProtocolDiagnosis, notes: bool) -> FigureRow {
     let reached = Some(other.achieved.bytes_per_second).filter(|rate| *rate > 0.0);
     let predicted = Figure::of_fact(&other.predicted.bytes_per_second, Origin::Measured);
     let share = percent(other.achieved.of_predicted);
-    let headline = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref());
+    let headline = run.bottleneck();
     let alike = headline.is_some_and(|headline| headline.resources == other.bottleneck.resources);
     let sentence = dim(without_achieved(&other.bottleneck, &other.achieved));
     FigureRow {

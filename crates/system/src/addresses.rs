@@ -7,12 +7,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// One address of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    /// Interface name.
+    /// Name of the interface, or the label of the address.
     pub interface: String,
     /// The address.
     pub address: IpAddr,
     /// Bits of the network part.
     pub prefix: u8,
+}
+
+impl InterfaceAddress {
+    /// Its interface: an IPv4 address may carry a label (`eth0:backup`) in place of the name.
+    pub fn interface_name(&self) -> &str {
+        self.interface.split(':').next().unwrap_or(&self.interface)
+    }
 }
 
 /// Frees the list also where a conversion panics.

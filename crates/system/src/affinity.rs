@@ -1,8 +1,8 @@
-//! Which processor a thread runs on, and after which others.
+//! Which CPU a thread runs on, and after which others.
 
 use std::io;
 
-/// Pins the calling thread to one logical processor.
+/// Pins the calling thread to one CPU.
 pub fn pin_to(core: u32) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     if core as usize >= rustix::thread::CpuSet::MAX_CPU {
@@ -12,7 +12,7 @@ pub fn pin_to(core: u32) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// The same within what the calling thread may run on: the program may have been started on some processors only
+/// The same within what the calling thread may run on: the program may have been started on some CPUs only
 /// (taskset, systemd's CPUAffinity=), which the kernel would let any of its threads leave.
 pub fn pin_within_allowed(core: u32) -> io::Result<()> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
@@ -20,7 +20,7 @@ pub fn pin_within_allowed(core: u32) -> io::Result<()> {
     if is_allowed { pin_to(core) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Lets the calling thread run on any of these processors again.
+/// Lets the calling thread run on any of these CPUs again.
 pub fn allow(cores: &[u32]) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     for core in cores.iter().filter(|core| (**core as usize) < rustix::thread::CpuSet::MAX_CPU) {

@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+/// A thread looks this often at what cannot wake it: at once for a user, and no load on a CPU.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Monotonic: CLOCK_MONOTONIC, which does not count a suspended machine.
 #[inline]
 pub fn now() -> Instant {

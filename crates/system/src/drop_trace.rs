@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// Where distributions mount it.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENT: &str = "events/skb/kfree_skb";
-/// Of each processor; holds some 15,000 drops.
+/// Of each CPU; holds some 15,000 drops.
 const BUFFER_KB: &str = "1024";
 /// Pause of the thread: the buffer holds the drops of so long up to 3 million a second.
-const LOOK: Duration = Duration::from_millis(5);
+const READ_PAUSE: Duration = Duration::from_millis(5);
 /// A storm of drops is read for so long at a time.
 const TURN: Duration = Duration::from_millis(500);
 /// A forced end waits so long for a turn of the thread.
@@ -89,7 +89,7 @@ impl DropTrace {
 }
 
 impl Trace {
-    /// Of all processors, by the kernel's own count: overwritten, refused, and still there.
+    /// Of all CPUs, by the kernel's own count: overwritten, refused, and still there.
     fn missed(&self) -> u64 {
         let Ok(processors) = fs::read_dir(self.instance.join("per_cpu")) else { return 0 };
         let texts = processors.flatten().filter_map(|one| fs::read_to_string(one.path().join("stats")).ok());
@@ -136,7 +136,7 @@ fn take_as_they_come(trace: &Weak<Trace>) {
             _ => return,
         }
         drop(trace);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(READ_PAUSE);
     }
 }
 
@@ -223,7 +223,7 @@ impl Taken {
     }
 }
 
-/// Records of a processor that nobody has taken (Documentation/trace/ftrace.rst, `stats`).
+/// Records of a CPU that nobody has taken (Documentation/trace/ftrace.rst, `stats`).
 fn missed_by(stats: &str) -> u64 {
     let value = |name: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

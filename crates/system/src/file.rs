@@ -82,6 +82,11 @@ pub fn read_at_once_if_in_memory(file: &File) {
     }
 }
 
+/// The folder that a name is in; a bare one is in the current folder.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Bytes free to us, and bytes in all, of the file system that holds `path`.
 pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     let space = rustix::fs::statvfs(path)?;
@@ -95,7 +100,7 @@ pub fn block_bytes_at(path: &Path) -> io::Result<u64> {
 
 /// Whether this process may make files in a directory: an error says why not (permission, a file system that
 /// is mounted read-only).
-pub fn may_write_in(directory: &Path) -> io::Result<()> {
+pub fn check_writable(directory: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
     Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
 }

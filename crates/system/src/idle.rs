@@ -21,7 +21,7 @@ pub fn done_idle<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Whether a thread of this process may be idle: a seccomp filter may forbid it.
-pub fn is_allowed() -> io::Result<()> {
+pub fn check_allowed() -> io::Result<()> {
     let outcome = std::thread::spawn(become_idle).join();
     outcome.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
 }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_an_idle_thread_starts_is_idle_and_the_caller_is_not() {
-        if let Err(error) = is_allowed() {
+        if let Err(error) = check_allowed() {
             return eprintln!("skipped: no idle threads here: {error}");
         }
         let before = classes();

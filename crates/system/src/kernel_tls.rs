@@ -9,11 +9,6 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-// From `linux/tls.h` and `linux/tcp.h`; libc has not all of them.
-const TLS_TX: i32 = 1;
-const TLS_RX: i32 = 2;
-const TLS_SET_RECORD_TYPE: i32 = 1;
-const TLS_1_3: u16 = 0x0304;
 /// The record type of an alert (RFC 8446 section 5.1).
 const ALERT: u8 = 21;
 /// “warning”, “close_notify” (RFC 8446 section 6.1).
@@ -31,9 +26,9 @@ impl RecordCipher {
     /// Its number, and how many bytes of the IV are the salt.
     fn numbers(self) -> (u16, usize) {
         match self {
-            RecordCipher::Aes128Gcm => (51, 4),
-            RecordCipher::Aes256Gcm => (52, 4),
-            RecordCipher::ChaCha20Poly1305 => (54, 0),
+            RecordCipher::Aes128Gcm => (libc::TLS_CIPHER_AES_GCM_128, 4),
+            RecordCipher::Aes256Gcm => (libc::TLS_CIPHER_AES_GCM_256, 4),
+            RecordCipher::ChaCha20Poly1305 => (libc::TLS_CIPHER_CHACHA20_POLY1305, 0),
         }
     }
 
@@ -64,7 +59,7 @@ impl RecordKeys<'_> {
         let (number, salt_bytes) = self.cipher.numbers();
         let (salt, iv) = self.iv.split_at(salt_bytes);
         Ok([
-            &TLS_1_3.to_ne_bytes()[..],
+            &libc::TLS_1_3_VERSION.to_ne_bytes()[..],
             &number.to_ne_bytes(),
             iv,
             self.key,
@@ -104,7 +99,7 @@ pub fn begin(socket: &TcpStream) -> io::Result<()> {
     set_bytes(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
-/// Whether they are, or will be; false of what is no socket of TCP.
+/// Whether the kernel makes this socket's TLS records, or will; false of what is not a TCP socket.
 pub(crate) fn has_begun(file: &Arc<File>) -> bool {
     let mut name = [0u8; 16];
     let mut length = name.len() as libc::socklen_t;
@@ -123,12 +118,12 @@ pub(crate) fn has_begun(file: &Arc<File>) -> bool {
 
 /// What is sent from now on is encrypted.
 pub fn encrypt(socket: &TcpStream, keys: &RecordKeys<'_>) -> io::Result<()> {
-    set_bytes(socket, libc::SOL_TLS, TLS_TX, &keys.crypto_info()?)
+    set_bytes(socket, libc::SOL_TLS, libc::TLS_TX, &keys.crypto_info()?)
 }
 
 /// What is received from now on is decrypted; nothing of it may have been read before.
 pub fn decrypt(socket: &TcpStream, keys: &RecordKeys<'_>) -> io::Result<()> {
-    set_bytes(socket, libc::SOL_TLS, TLS_RX, &keys.crypto_info()?)
+    set_bytes(socket, libc::SOL_TLS, libc::TLS_RX, &keys.crypto_info()?)
 }
 
 /// The last record: the other end knows that this is the end, and that the connection was not cut.
@@ -152,7 +147,7 @@ pub fn send_close_notify(socket: &TcpStream) -> io::Result<()> {
     let sent = unsafe {
         let first = libc::CMSG_FIRSTHDR(&raw const message);
         (*first).cmsg_level = libc::SOL_TLS;
-        (*first).cmsg_type = TLS_SET_RECORD_TYPE;
+        (*first).cmsg_type = libc::TLS_SET_RECORD_TYPE;
         (*first).cmsg_len = libc::CMSG_LEN(1) as _;
         *libc::CMSG_DATA(first) = ALERT;
         libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
@@ -192,7 +187,7 @@ mod tests {
         for (cipher, length) in lengths {
             let info = info(cipher, &key[..cipher.key_bytes()]).expect("a key as long as the cipher's");
             assert_eq!(info.len(), length, "{cipher:?}");
-            assert_eq!(info[..2], TLS_1_3.to_ne_bytes());
+            assert_eq!(info[..2], libc::TLS_1_3_VERSION.to_ne_bytes());
             assert_eq!(info[length - 8..], [0, 0, 0, 0, 0, 0, 0, 7]);
         }
         let gcm = info(RecordCipher::Aes128Gcm, &key[..16]).expect("laid out");

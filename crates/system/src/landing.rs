@@ -61,7 +61,6 @@ pub fn open_nameless_part(folder: &Path) -> io::Result<File> {
     if !HAS_PROC.get_or_init(|| Path::new("/proc/self/fd").is_dir()) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match rustix::fs::open(folder, OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, USUAL) {
         // What open(2) says of an old kernel, or of a file system without them.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Err(io::ErrorKind::Unsupported.into()),

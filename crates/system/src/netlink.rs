@@ -78,7 +78,7 @@ pub(crate) fn messages(datagram: &[u8], wanted: u16, mut take: impl FnMut(&[u8])
         let body = &message[HEAD_BYTES..];
         match kind {
             // A dump that cannot be had ends with why (`netlink_dump_done`): no handler is no empty list.
-            NLMSG_DONE | NLMSG_ERROR => return ended(body),
+            NLMSG_DONE | NLMSG_ERROR => return parse_end(body),
             kind if kind == wanted => take(body),
             _ => {}
         }
@@ -88,7 +88,7 @@ pub(crate) fn messages(datagram: &[u8], wanted: u16, mut take: impl FnMut(&[u8])
 }
 
 /// The end of an answer: an error of the kernel, or an acknowledgement.
-fn ended(body: &[u8]) -> io::Result<Dump> {
+fn parse_end(body: &[u8]) -> io::Result<Dump> {
     match u32_at(body, 0).map(|number| number as i32) {
         Some(number @ -4095..=-1) => Err(io::Error::from_raw_os_error(-number)),
         _ => Ok(Dump::Ended),

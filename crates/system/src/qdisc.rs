@@ -91,22 +91,22 @@ fn qdisc(body: &[u8]) -> Option<Qdisc> {
     Some(found)
 }
 
-fn statistics(nested: &[u8], found: &mut Qdisc) {
+fn statistics(nested: &[u8], qdisc: &mut Qdisc) {
     let mut packets64 = None;
     for (kind, value) in attributes(nested) {
         match kind {
             // struct gnet_stats_basic: u64 bytes, u32 packets.
             TCA_STATS_BASIC => {
-                found.bytes = u64_at(value, 0);
-                found.packets = u32_at(value, 8).map(u64::from);
+                qdisc.bytes = u64_at(value, 0);
+                qdisc.packets = u32_at(value, 8).map(u64::from);
             }
             // Only where more than 2³² packets passed, before 5.x never.
             TCA_STATS_PKT64 => packets64 = u64_at(value, 0),
-            TCA_STATS_QUEUE => found.queue = queue(value),
+            TCA_STATS_QUEUE => qdisc.queue = queue(value),
             _ => {}
         }
     }
-    found.packets = packets64.or(found.packets);
+    qdisc.packets = packets64.or(qdisc.packets);
 }
 
 fn queue(value: &[u8]) -> Option<QdiscQueue> {

@@ -6,6 +6,14 @@ use std::mem::size_of;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Bytes of the headers of IP and UDP.
+pub const UDP_HEADERS_V4: u32 = 28;
+
+/// The same by the version of IP.
+pub fn udp_headers(v6: bool) -> u32 {
+    if v6 { 48 } else { UDP_HEADERS_V4 }
+}
+
 /// From `linux/udp.h`; libc has them on glibc and musl alike.
 const UDP_SEGMENT: i32 = 103;
 const UDP_GRO: i32 = 104;

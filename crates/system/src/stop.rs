@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// A process that is out of descriptors gets no eventfd: such a stop is looked at this often.
 const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(20);
 
+/// How long a thread sleeps in the kernel, in a call that no stop ends, before it looks whether to stop.
+pub const STOP_CHECK: Duration = Duration::from_millis(100);
+
 /// Not ended yet, or ended for ever.
 #[derive(Debug)]
 pub struct Stop {

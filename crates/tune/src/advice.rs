@@ -31,12 +31,12 @@ fn mounts(facts: &GoalFacts) -> Vec<TuneNote> {
         facts.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
     // A file system that is mounted in several places is said once, at the place that is nearest the root.
     on_disks.sort_by_key(|one| one.mount_point.as_os_str().len());
-    let mut said = std::collections::BTreeSet::new();
-    on_disks.retain(|one| said.insert(one.devices.clone()));
+    let mut named = std::collections::BTreeSet::new();
+    on_disks.retain(|one| named.insert(one.devices.clone()));
     let remark = |one: &linerate_machine::probe::FileSystem| {
         let has = |option: &str| one.options.split(',').any(|other| other == option);
         let at = one.mount_point.display().to_string();
-        let said = |now: &str, why: &str, remedy: String| TuneNote {
+        let advice = |now: &str, why: &str, remedy: String| TuneNote {
             id: "mount-options",
             at: at.clone(),
             now: now.into(),
@@ -46,7 +46,7 @@ fn mounts(facts: &GoalFacts) -> Vec<TuneNote> {
         };
         let mut said_all = Vec::new();
         if has("discard") && one.kind != "btrfs" {
-            said_all.push(said(
+            said_all.push(advice(
                 "discard",
                 "each deletion waits for the disk to forget its blocks; a weekly fstrim does it at once",
                 format!(
@@ -55,14 +55,14 @@ fn mounts(facts: &GoalFacts) -> Vec<TuneNote> {
             ));
         }
         if has("sync") || has("dirsync") {
-            said_all.push(said(
+            said_all.push(advice(
                 "sync",
                 "each write waits for the disk",
                 format!("mount -o remount,async {at}, and in /etc/fstab"),
             ));
         }
         if has("strictatime") {
-            said_all.push(said(
+            said_all.push(advice(
                 "strictatime",
                 "each read of a file writes to its inode",
                 format!("mount -o remount,relatime {at}, and in /etc/fstab"),
@@ -143,7 +143,7 @@ mod tests {
     use linerate_facts::sysroot::Sysroot;
     use linerate_machine::probe::{FileSystem, Machine};
 
-    fn said(machine: Machine, rate: f64) -> Vec<(&'static str, String, String)> {
+    fn advice(machine: Machine, rate: f64) -> Vec<(&'static str, String, String)> {
         let root = tempfile::tempdir().expect("a temporary directory");
         let goal = TuneGoal { rate: Some(rate), round_trip: None };
         let facts = GoalFacts { sysroot: Sysroot::recorded(root.path()), machine, goal };
@@ -164,10 +164,10 @@ mod tests {
     fn a_mount_is_said_once_and_a_usual_one_not_at_all() {
         let twice = vec![mounted("/data/inner", "rw,discard"), mounted("/data", "rw,discard")];
         let machine = Machine { file_systems: twice, ..Machine::default() };
-        assert_eq!(said(machine, 1e9), [("mount-options", "/data".into(), "discard".into())]);
+        assert_eq!(advice(machine, 1e9), [("mount-options", "/data".into(), "discard".into())]);
         let usual =
             Machine { file_systems: vec![mounted("/", "rw,relatime,nodiscard")], ..Machine::default() };
-        assert!(said(usual, 1e9).is_empty());
+        assert!(advice(usual, 1e9).is_empty());
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             machine.kernel.iommu = Fact::Known(vec!["DMA".into()]);
             machine
         };
-        assert!(said(machine(), 1.25e9).is_empty(), "10 Gb/s");
-        assert_eq!(said(machine(), 12.5e9).len(), 1, "100 Gb/s");
+        assert!(advice(machine(), 1.25e9).is_empty(), "10 Gb/s");
+        assert_eq!(advice(machine(), 12.5e9).len(), 1, "100 Gb/s");
     }
 }

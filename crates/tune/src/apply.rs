@@ -63,11 +63,11 @@ pub fn apply(
     journal: &mut Journal<'_>,
     host: &Host,
     started: &str,
-    wishes: &[WantedValue],
+    changes: &[WantedValue],
 ) -> Result<Vec<SettingOutcome>, Failure> {
     let mut outcomes: Vec<Option<SettingOutcome>> = Vec::new();
     let mut entries = Vec::new();
-    for want in wishes {
+    for want in changes {
         let (outcome, entry) = look(access, want)?;
         outcomes.push(outcome);
         entries.extend(entry);

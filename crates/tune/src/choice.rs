@@ -125,7 +125,7 @@ impl TunePlan {
 
     /// What is to be changed: what is advised among what the user means, what he gives a value to, and what
     /// is risky only where he names it.
-    pub fn wishes(&self, choice: &SettingChoice) -> Result<Vec<WantedValue>, Failure> {
+    pub fn changes(&self, choice: &SettingChoice) -> Result<Vec<WantedValue>, Failure> {
         choice.check()?;
         if let Some(own) = choice.settings.iter().find_map(|named| own(split(named).0)) {
             return Err(Failure::Usage(format!(
@@ -153,15 +153,15 @@ impl TunePlan {
             let disk = item.at.device.as_ref().filter(|device| device.kind == DeviceClass::Disk);
             let disk = disk.map(|device| device.name.clone());
             match trials.iter_mut().find(|trial| trial.name == name) {
-                Some(trial) => trial.wishes.push(want),
-                None => trials.push(SettingTrial { name, figure: item.at.figure, disk, wishes: vec![want] }),
+                Some(trial) => trial.changes.push(want),
+                None => trials.push(SettingTrial { name, figure: item.at.figure, disk, changes: vec![want] }),
             }
         }
         Ok(trials)
     }
 
     fn wanted(&self, choice: &SettingChoice) -> Result<Vec<(&Item, WantedValue)>, Failure> {
-        let mut wishes = Vec::new();
+        let mut changes = Vec::new();
         for item in &self.settings {
             let Some(own) = choice.takes(item) else { continue };
             let value = match own {
@@ -178,14 +178,14 @@ impl TunePlan {
                 device: item.at.device.clone(),
                 value,
             };
-            wishes.push((item, want));
+            changes.push((item, want));
         }
         let there = |name: &str| own(name).is_some() || self.settings.iter().any(|item| item.is_called(name));
         match choice.settings.iter().map(|named| split(named).0).find(|name| !there(name)) {
             Some(name) => Err(Failure::Lacks(format!(
                 "{name} is not on this machine: `linerate tune --all` lists what is"
             ))),
-            None => Ok(wishes),
+            None => Ok(changes),
         }
     }
 }
@@ -199,5 +199,5 @@ pub struct SettingTrial {
     pub figure: FigureKind,
     /// The disk that the figure has to be taken on.
     pub disk: Option<String>,
-    pub wishes: Vec<WantedValue>,
+    pub changes: Vec<WantedValue>,
 }

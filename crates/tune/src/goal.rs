@@ -58,14 +58,9 @@ impl GoalFacts {
         Ok((self.rate()? * self.round_trip()).ceil() as u64)
     }
 
-    /// The interface of this name.
-    pub fn nic(&self, name: &str) -> Option<&Nic> {
-        self.machine.nics.iter().find(|nic| nic.name == name)
-    }
-
     /// CPUs of the node that a device is on; all that are online where that is not known.
     pub(crate) fn local_cpus(&self, node: Option<u32>) -> Vec<u32> {
-        let online = self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id);
+        let online = self.machine.cpu.online().map(|cpu| cpu.id);
         let online: Vec<u32> = online.collect();
         let of_node = self.machine.memory.nodes.iter().find(|one| Some(one.id) == node);
         let local: Vec<u32> = of_node

@@ -25,7 +25,7 @@ const HEAD: &str = "# Written by `linerate tune persist`; `linerate tune undo` t
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Persistence {
     /// Files to write.
-    pub wishes: Vec<WantedValue>,
+    pub changes: Vec<WantedValue>,
     /// Settings that are applied and cannot be made to last this way, with the reason.
     pub left: Vec<(String, String)>,
 }
@@ -45,23 +45,23 @@ pub fn persistence(state: &JournalState, program: &Path) -> Persistence {
             Err(why) => left.push((followed.entry.id.clone(), why.to_string())),
         }
     }
-    let mut wishes = Vec::new();
+    let mut changes = Vec::new();
     for (file, lines) in files {
         if file != UNIT {
-            wishes.push(item(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
+            changes.push(item(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
             continue;
         }
         match plain(&program.to_string_lossy()) && program.is_absolute() {
             true => {
-                wishes.push(item(UNIT, unit(program, lines.values())));
-                wishes.push(item(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
+                changes.push(item(UNIT, unit(program, lines.values())));
+                changes.push(item(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
             }
             false => left.extend(
                 lines.into_keys().map(|id| (id, "linerate's own path does not fit into a unit".into())),
             ),
         }
     }
-    Persistence { wishes, left }
+    Persistence { changes, left }
 }
 
 fn item(file: &str, value: String) -> WantedValue {
@@ -228,7 +228,7 @@ mod tests {
         let lasting = persistence(&state, Path::new("/usr/bin/linerate"));
         let text = |file: &str| {
             lasting
-                .wishes
+                .changes
                 .iter()
                 .find(|change| change.place == SettingPlace::DropIn(file.into()))
                 .map(|change| change.value.clone())

@@ -174,7 +174,8 @@ impl Machine {
         let (records, good) = parse(&bytes).expect("never damaged but at its end");
         self.0.borrow_mut().journal.truncate(good);
         let mut log = self.clone();
-        work(&mut Journal::new(&mut log, records).expect("a journal that can be followed"))
+        let state = JournalState::of(records).expect("a journal that can be followed");
+        work(&mut Journal::new(&mut log, state))
     }
 
     fn apply(&self, add: u64) -> Result<Vec<SettingOutcome>, Failure> {
@@ -186,8 +187,8 @@ impl Machine {
             device: None,
             value: (n as u64 + add).to_string(),
         };
-        let wishes: Vec<WantedValue> = (0..count).map(wish).collect();
-        self.with(|journal| apply(self, journal, &Host::default(), "now", &wishes))
+        let changes: Vec<WantedValue> = (0..count).map(wish).collect();
+        self.with(|journal| apply(self, journal, &Host::default(), "now", &changes))
     }
 
     fn undo(&self, force: &[String]) -> Result<Vec<SettingOutcome>, Failure> {
@@ -266,8 +267,8 @@ fn what_the_catalogue_does_not_have_is_restored_only_by_force() {
         device: None,
         value: "9".into(),
     };
-    let wishes = [wish("hostname".into(), 0), wish(id(0), 1)];
-    machine.with(|journal| apply(&machine, journal, &Host::default(), "now", &wishes)).expect("applied");
+    let changes = [wish("hostname".into(), 0), wish(id(0), 1)];
+    machine.with(|journal| apply(&machine, journal, &Host::default(), "now", &changes)).expect("applied");
     for outcome in machine.undo(&[]).expect("undone") {
         assert!(matches!(&outcome.what, ApplyResult::Kept { why } if why.contains("--force")), "{outcome:?}");
     }

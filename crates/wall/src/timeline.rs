@@ -87,8 +87,8 @@ impl Timeline {
 
     /// The segment that holds at a tick; the first one also before its time.
     pub fn segment_at(&self, tick: u64) -> Segment {
-        let held = self.segments.iter().rev().find(|segment| segment.from_tick <= tick);
-        held.or(self.segments.first()).copied().unwrap_or(Segment {
+        let current = self.segments.iter().rev().find(|segment| segment.from_tick <= tick);
+        current.or(self.segments.first()).copied().unwrap_or(Segment {
             from_tick: tick,
             from_frame: 0.0,
             speed: 1.0,

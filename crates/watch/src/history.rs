@@ -67,7 +67,7 @@ pub enum SeriesKind {
     /// Bytes per second.
     DiskRead,
     DiskWrite,
-    /// Share of all processors' time; by class.
+    /// Share of all CPUs' time; by class.
     Cpu,
     /// Watts by the best meter; without a name.
     Power,

@@ -40,12 +40,12 @@ pub enum ReplayFault {
     )]
     Schema { schema: u32, version: String },
     /// It breaks off behind this many moments.
-    #[error("{why} {}; what is whole was shown", behind(*given))]
-    Broken { why: &'static str, given: u64 },
+    #[error("{why} {}; what is whole was shown", behind(*lines_read))]
+    Broken { why: &'static str, lines_read: u64 },
 }
 
-fn behind(given: u64) -> String {
-    match given {
+fn behind(lines_read: u64) -> String {
+    match lines_read {
         0 => "before its first moment".into(),
         1 => "after 1 moment".into(),
         many => format!("after {many} moments"),
@@ -63,7 +63,7 @@ pub struct Replay {
     name: String,
     lines: BufReader<Box<dyn Read + Send>>,
     /// Moments given so far.
-    given: u64,
+    lines_read: u64,
     ended: bool,
 }
 
@@ -94,7 +94,8 @@ impl Replay {
             [b'{', ..] => Box::new(bytes),
             _ => return foreign("is no recording of `linerate watch`"),
         };
-        let mut replay = Replay { lines: BufReader::new(bytes), given: 0, ended: false, name: name.clone() };
+        let mut replay =
+            Replay { lines: BufReader::new(bytes), lines_read: 0, ended: false, name: name.clone() };
         let line = match replay.line() {
             Ok(Some(line)) => line,
             Ok(None) => return foreign("is empty: nothing was recorded"),
@@ -124,7 +125,7 @@ impl Replay {
 
     fn broken(&mut self, why: &'static str) -> Option<Result<Moment, ReplayError>> {
         self.ended = true;
-        let fault = ReplayFault::Broken { why, given: self.given };
+        let fault = ReplayFault::Broken { why, lines_read: self.lines_read };
         Some(Err(ReplayError { name: self.name.clone(), fault }))
     }
 }
@@ -148,7 +149,7 @@ impl Iterator for Replay {
         };
         match serde_json::from_slice::<Moment>(&line) {
             Ok(moment) if moment.schema == SCHEMA => {
-                self.given += 1;
+                self.lines_read += 1;
                 Some(Ok(moment))
             }
             Ok(_) => self.broken("has a moment of another schema"),
@@ -159,7 +160,10 @@ impl Iterator for Replay {
 
 impl std::fmt::Debug for Replay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replay").field("name", &self.name).field("given", &self.given).finish_non_exhaustive()
+        f.debug_struct("Replay")
+            .field("name", &self.name)
+            .field("given", &self.lines_read)
+            .finish_non_exhaustive()
     }
 }
 

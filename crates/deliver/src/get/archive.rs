@@ -2,7 +2,7 @@
 //! first. Below the folder of the copy and nowhere else, by openat2, and through no link.
 
 use super::error::GetError;
-use super::landed::Landings;
+use super::finished_files::FinishedFiles;
 use super::part::part_path;
 use super::plan::WantedFile;
 use crate::archived::{Archived, AttributeFailures, MODE, OWNER, TIME};
@@ -73,19 +73,19 @@ impl ArchivedNames {
         mut self,
         output: &Path,
         replace: bool,
-        landings: &Landings,
+        finished: &FinishedFiles,
         failures: &AttributeFailures,
     ) {
         let output = if output.as_os_str().is_empty() { Path::new(".") } else { output };
         for (wanted, link) in &self.links {
             match make(output, wanted, link, replace, failures) {
-                Ok(is_new) => landings.made(wanted, is_new),
+                Ok(is_new) => finished.link_made(wanted, is_new),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    landings.failed(wanted, GetError::AlreadyThere { path: wanted.destination.clone() }, 0);
+                    finished.failed(wanted, GetError::AlreadyThere { path: wanted.destination.clone() }, 0);
                 }
                 Err(error) => {
                     let path = wanted.destination.clone();
-                    landings.failed(wanted, GetError::Destination { path, error }, 0);
+                    finished.failed(wanted, GetError::Destination { path, error }, 0);
                 }
             }
         }
@@ -139,13 +139,13 @@ fn make(
     if !is_made {
         let takes_place = replace && there.as_ref().is_some_and(|there| !there.is_dir());
         let side = folder.entry_path(part_path(Path::new(&name)).as_os_str());
-        let made = if takes_place { &side } else { &place };
+        let new_name = if takes_place { &side } else { &place };
         if takes_place {
             let _ = std::fs::remove_file(&side);
         }
         match (link, &first) {
-            (LinkTo::Target(target), _) => symlink(target, made)?,
-            (_, Some(first)) => std::fs::hard_link(first, made)?,
+            (LinkTo::Target(target), _) => symlink(target, new_name)?,
+            (_, Some(first)) => std::fs::hard_link(first, new_name)?,
             _ => {}
         }
         if takes_place {

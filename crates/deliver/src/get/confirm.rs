@@ -1,14 +1,15 @@
 //! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
 
-use super::client::HttpConnection;
 use super::error::GetError;
 use super::kept_blocks::still_there;
 use super::pieces::Piece;
 use super::plan::WantedFile;
-use super::remote::{Remote, RemoteFile, ask_when_free, length, probe, refuse};
-use super::stream::{GetStream, LOOK, MOST_TRIES};
-use super::transfer::{FileTransfer, Work};
+use super::remote::{Remote, RemoteFile, probe};
+use super::stream::{GetStream, MOST_TRIES, POLL_INTERVAL};
+use super::transfer::{FileTransfer, FileWork};
 use crate::blocks::{BlockList, BlockRequest, block_bytes_of, most_sums};
+use crate::client::HttpConnection;
+use crate::client::ask::{ask_when_free, length, refuse};
 use crate::patience::Retries;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +24,7 @@ impl GetStream<'_> {
             let plan = self.plan;
             let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
             let Some((_turn, (file, piece))) = next() else {
-                plan.rest(LOOK);
+                plan.rest(POLL_INTERVAL);
                 continue;
             };
             self.leave_lost_route();
@@ -32,18 +33,18 @@ impl GetStream<'_> {
                     Ok(open) => self.connection = Some(open),
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
-                        let ended = file.give_back(Work::Confirm(piece));
+                        let ended = file.give_back(FileWork::Confirm(piece));
                         return self.conclude(&file, ended, false);
                     }
                 }
             }
             let first = self.confirm(&file, &piece);
             if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
-                let ended = file.give_back(Work::Confirm(piece));
+                let ended = file.give_back(FileWork::Confirm(piece));
                 return self.conclude(&file, ended, false);
             }
             let first = first.map_err(|error| self.blamed(&file, error, 0));
-            self.end(&file, Work::Confirm(piece), first);
+            self.end(&file, FileWork::Confirm(piece), first);
         }
     }
 
@@ -53,7 +54,7 @@ impl GetStream<'_> {
         let Some((_turn, (file, piece))) = next() else { return false };
         let confirmed = self.confirm(&file, &piece);
         let confirmed = confirmed.map_err(|error| self.blamed(&file, error, 0));
-        self.end(&file, Work::Confirm(piece), confirmed);
+        self.end(&file, FileWork::Confirm(piece), confirmed);
         true
     }
 
@@ -76,9 +77,9 @@ impl GetStream<'_> {
     }
 
     /// The server's sums of these blocks.
-    fn sums(&mut self, remote: &RemoteFile, asked: BlockRequest) -> Result<Vec<u64>, GetError> {
+    fn sums(&mut self, remote: &RemoteFile, request: BlockRequest) -> Result<Vec<u64>, GetError> {
         let url = &remote.url;
-        let sums_url = url.with_target(&format!("{}?{}", url.path(), asked.query()));
+        let sums_url = url.with_target(&format!("{}?{}", url.path(), request.query()));
         let tag = remote.entity_tag.as_deref();
         let lines = tag.map(|tag| format!("If-Match: {tag}\r\n")).unwrap_or_default();
         let head = ask_when_free(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
@@ -86,7 +87,7 @@ impl GetStream<'_> {
         let bytes = length(&head, &sums_url)?;
         let no_length = || GetError::NoLength { url: sums_url.to_string() };
         let body = self.connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
-        BlockList::parse(&body, asked).map_err(|why| GetError::Blocks { url: url.to_string(), why })
+        BlockList::parse(&body, request).map_err(|why| GetError::Blocks { url: url.to_string(), why })
     }
 
     /// What is at the place already has the content of the server's file and not its time, and gets that: block by block
@@ -98,7 +99,7 @@ impl GetStream<'_> {
     ) -> Result<bool, GetError> {
         let place = &wanted.destination;
         let is_as_long = |here: std::fs::Metadata| here.is_file() && here.len() == remote.bytes;
-        let may_be = self.landings.keeps_same && remote.has_sums;
+        let may_be = self.finished.keeps_same && remote.has_sums;
         if !may_be || !std::fs::symlink_metadata(place).is_ok_and(is_as_long) {
             return Ok(false);
         }
@@ -110,7 +111,7 @@ impl GetStream<'_> {
             let of_server: BTreeMap<u64, u64> = (first..).zip(self.sums(remote, asked)?).collect();
             let (lengths, stop) = ((block_bytes, remote.bytes), self.settings.stop);
             let own = self.tally.at_disk(|| still_there(&here, &of_server, lengths, None, stop));
-            self.settings.is_stopped()?;
+            self.settings.check_stop()?;
             if own.map_or(0, |own| own.len() as u64) < asked.count {
                 return Ok(false);
             }
@@ -121,7 +122,7 @@ impl GetStream<'_> {
     }
 
     /// The server has the same file at the end as at the beginning.
-    pub(super) fn is_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
+    pub(super) fn check_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
         self.leave_lost_route();
         let (remote, mut retries) = (&file.remote, Retries::new(MOST_TRIES, Duration::ZERO));
         loop {
@@ -129,8 +130,9 @@ impl GetStream<'_> {
                 Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
                 Ok(other) => {
                     let address = self.connection.as_ref().map(HttpConnection::address);
-                    let is_reference = address.is_none_or(|taken| Some(taken.address) == remote.address);
-                    if is_reference || !address.is_some_and(|taken| taken.differs()) {
+                    let is_reference =
+                        address.is_none_or(|own_address| Some(own_address.address) == remote.address);
+                    if is_reference || !address.is_some_and(|own_address| own_address.differs()) {
                         return Err(GetError::Changed { url: remote.url.to_string() });
                     }
                     tracing::debug!(?other, "another address of the name has another copy");

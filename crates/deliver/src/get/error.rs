@@ -1,14 +1,19 @@
 //! Why a file was not fetched.
 
 use crate::blocks::BlockListError;
+use crate::client::ask::MOST_ANSWER_BYTES;
 use crate::http::head::HeadError;
-use crate::http::url::UrlError;
+use crate::http::url::{HttpUrl, UrlError};
 use crate::listing::ListingError;
 use crate::tls::TlsError;
 use linerate_system::side_file::SideFileError;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// The most bytes of an answer that is no file: a store's list has 1000 keys of 1024 bytes, each letter of them in up to
+/// three.
+pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 
 /// Each with the likely cause and the remedy.
 #[derive(Debug, Error)]
@@ -52,6 +57,8 @@ pub enum GetError {
     Packed { url: String, encoding: String },
     #[error("{url}: the server's answer is no HTTP: {why}")]
     NoHttp { url: String, why: HeadError },
+    #[error("{url}: the server's answer is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
+    LongAnswer { url: String },
     #[error("{url}: the server sent another part than the one that was asked for")]
     OtherPart { url: String },
     #[error("{url}: the file changed on the server meanwhile; start again to fetch the new one")]
@@ -111,10 +118,31 @@ pub enum GetError {
 }
 
 impl GetError {
+    pub(crate) fn broken(url: &HttpUrl, error: io::Error) -> Self {
+        GetError::Broken { url: url.to_string(), error }
+    }
+
+    /// By the server, in place of an answer.
+    pub(crate) fn closed(url: &HttpUrl) -> Self {
+        let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
+        GetError::broken(url, error)
+    }
+
     /// There was no connection, or it broke: the NIC or the path to the server may be to blame.
     pub(super) fn is_of_route(&self) -> bool {
         use GetError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
+    }
+
+    /// It is of the copy that one address of a server has: another may have the file as it was.
+    pub(super) fn is_of_copy(&self) -> bool {
+        matches!(self, GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. })
+    }
+
+    /// What came of the file is of no use to another start.
+    pub(super) fn spoils_part(&self) -> bool {
+        use GetError::{Changed, Differs, NotFound, OtherSum, Sha256};
+        matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
     /// It is of one folder: others beside it may be listed.

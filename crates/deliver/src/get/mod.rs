@@ -2,30 +2,29 @@
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
 mod archive;
-pub(crate) mod client;
 mod confirm;
 pub(crate) mod error;
 mod excluded;
+mod finished_files;
 mod from_server;
 mod home_folder;
 pub mod journal;
 mod kept_blocks;
-mod landed;
 pub(crate) mod local_name;
-mod nic;
 pub(crate) mod part;
+mod part_request;
 mod pieces;
 pub(crate) mod plan;
 pub(crate) mod remote;
 mod routes;
 mod small;
 mod stream;
-pub(crate) mod stream_windows;
 mod transfer;
-mod wire;
 pub(crate) mod writer;
 
 use crate::archived::AttributeFailures;
+pub use crate::client::LocalNic;
+use crate::client::{ClientSettings, HttpConnection};
 use crate::dialled::AwaitedConnections;
 use crate::http::path::name;
 use crate::http::url::HttpUrl;
@@ -36,14 +35,14 @@ use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
 use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::shows_one_alone;
 use crate::tls::TlsTrust;
 use archive::{ArchivedNames, LinkTo};
-use client::{ClientSettings, HttpConnection};
 pub use error::GetError;
 pub use excluded::ExcludedNames;
+use finished_files::FinishedFiles;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
-use landed::Landings;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::TransferResult;
@@ -52,7 +51,6 @@ use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use local_name::is_unfinished;
 use local_name::refused_name;
-pub use nic::LocalNic;
 use plan::{GetPlan, WantedFile};
 use remote::{Remote, RemoteEntry, RemoteFolder, list, probe};
 use routes::Routes;
@@ -67,7 +65,6 @@ use std::sync::atomic::AtomicU64;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use stream::GetStream;
-use stream_windows::shows_one_alone;
 
 /// What paths, URLs and attributes of a transfer take at most: a server that means no good may list much with little.
 const MOST_NAMED_BYTES: usize = 1 << 30;
@@ -188,8 +185,8 @@ fn settings<'a>(spec: &GetSpec, stop: &'a Stop) -> ClientSettings<'a> {
         |rate: f64| ((rate * LIMITED_READ.as_secs_f64()) as usize).clamp(LEAST_READ_BYTES, MOST_READ_BYTES);
     let read_bytes = spec.bytes_per_second.map_or(MOST_READ_BYTES, limited);
     let settings = ClientSettings::new(stop, spec.timeout, read_bytes, token, spec.trust.clone());
-    let settings = settings.with_store(store.cloned()).with_awaited(spec.awaited.clone());
-    settings.with_addresses(&spec.urls, &spec.addresses)
+    settings.enter_addresses(&spec.urls, &spec.addresses);
+    settings.with_store(store.cloned()).with_awaited(spec.awaited.clone())
 }
 
 /// Asks the servers what there is: nothing is written yet.
@@ -248,25 +245,25 @@ fn walk<'a>(
     folder: &RemoteFolder,
     place: &Path,
     depth: usize,
-    found: &mut FileSelection,
+    selection: &mut FileSelection,
 ) -> Result<(), GetError> {
     if depth > MOST_DEPTH {
         return Err(GetError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
     }
     let of_list = |why| GetError::Listing { url: folder.url.to_string(), why };
     let (entries, own) = list(connection, settings, folder)?;
-    found.folders.push(place.to_path_buf());
+    selection.folders.push(place.to_path_buf());
     let is_archive = spec.archive.is_some();
-    found.archived.folder(place, own.filter(|_| is_archive));
+    selection.archived.folder(place, own.filter(|_| is_archive));
     for RemoteEntry { url, name, kind, link, bytes, modified, archived } in entries {
         // Folders, too: a page may link to one that is above it.
-        if (found.files.len() + found.link_count()).max(found.folders.len()) >= MOST_FILES {
+        if (selection.files.len() + selection.link_count()).max(selection.folders.len()) >= MOST_FILES {
             return Err(of_list(ListingError::TooMany));
         }
         let archived = archived.filter(|_| is_archive).map(Arc::new);
-        found.named_bytes += place.as_os_str().len() + url.target.len();
-        found.named_bytes += archived.as_ref().map_or(0, |archived| archived.bytes());
-        if found.named_bytes > MOST_NAMED_BYTES {
+        selection.named_bytes += place.as_os_str().len() + url.target.len();
+        selection.named_bytes += archived.as_ref().map_or(0, |archived| archived.bytes());
+        if selection.named_bytes > MOST_NAMED_BYTES {
             return Err(of_list(ListingError::TooLarge));
         }
         let wanted = |destination| {
@@ -276,7 +273,7 @@ fn walk<'a>(
         let destination = match name {
             Ok(name) => place.join(OsStr::from_bytes(&name)),
             Err(why) => {
-                found.refused.push((wanted(place.to_path_buf()), of_list(why)));
+                selection.refused.push((wanted(place.to_path_buf()), of_list(why)));
                 continue;
             }
         };
@@ -284,24 +281,24 @@ fn walk<'a>(
             continue;
         }
         match kind {
-            ListedKind::Folder if link => found.links_left_out += 1,
+            ListedKind::Folder if link => selection.links_left_out += 1,
             ListedKind::Folder => {
                 let below = RemoteFolder { url: url.clone(), has_list: folder.has_list };
-                match walk(connection, (spec, settings), &below, &destination, depth + 1, found) {
+                match walk(connection, (spec, settings), &below, &destination, depth + 1, selection) {
                     // Of other servers' folders some are closed, or have a page of their own.
                     Err(error) if !folder.has_list && error.is_of_folder() => {
-                        found.refused.push((wanted(destination), error));
+                        selection.refused.push((wanted(destination), error));
                     }
                     walked => walked?,
                 }
             }
             ListedKind::File => {
-                let file = found.archived.file(wanted(destination));
-                found.files.extend(file);
+                let file = selection.archived.file(wanted(destination));
+                selection.files.extend(file);
             }
             ListedKind::Link => match archived.as_ref().and_then(|archived| archived.link_target()) {
-                Some(target) => found.archived.links.push((wanted(destination), LinkTo::Target(target))),
-                None => found.links_left_out += 1,
+                Some(target) => selection.archived.links.push((wanted(destination), LinkTo::Target(target))),
+                None => selection.links_left_out += 1,
             },
         }
     }
@@ -309,9 +306,9 @@ fn walk<'a>(
 }
 
 /// Two files would have one place.
-pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
+pub fn same_place(selection: &FileSelection) -> Option<PathBuf> {
     let mut places = BTreeMap::new();
-    for file in found.files.iter().chain(found.archived.links.iter().map(|(link, _)| link)) {
+    for file in selection.files.iter().chain(selection.archived.links.iter().map(|(link, _)| link)) {
         *places.entry(&file.destination).or_insert(0u32) += 1;
     }
     places.into_iter().find(|(_, count)| *count > 1).map(|(place, _)| place.clone())
@@ -320,30 +317,31 @@ pub fn same_place(found: &FileSelection) -> Option<PathBuf> {
 /// Fetches them. `there` counts the bytes that are there, for a line of progress; `watch` sees more of it.
 pub fn fetch(
     spec: &GetSpec,
-    found: FileSelection,
+    selection: FileSelection,
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
     stop: &Stop,
 ) -> Result<TransferEnd, GetError> {
-    for folder in [&spec.output].into_iter().chain(&found.folders) {
-        let made = match &spec.archive {
+    for folder in [&spec.output].into_iter().chain(&selection.folders) {
+        let created = match &spec.archive {
             Some(_) if *folder != spec.output => ArchivedNames::make_folder(&spec.output, folder),
             _ => std::fs::create_dir_all(folder),
         };
-        made.map_err(|error| GetError::Destination { path: folder.clone(), error })?;
+        created.map_err(|error| GetError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), clock::now());
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     let streams = routes.streams();
-    let landings = Landings::new((spec.replace, spec.keeps_same), spec.sha256.clone(), spec.archive.clone());
+    let finished =
+        FinishedFiles::new(spec.replace, spec.keeps_same, spec.sha256.clone(), spec.archive.clone());
     let rate = spec.bytes_per_second.map(|rate| RateLimit::new(rate, begun));
     // Where one NIC brings all there is, as fast as it goes, what one stream gets tells what limits many.
-    let is_long = found.bytes().is_some_and(|bytes| shows_one_alone(found.files.len(), bytes));
+    let is_long = selection.bytes().is_some_and(|bytes| shows_one_alone(selection.files.len(), bytes));
     let is_judged = !spec.is_other_half && spec.nics.len() < 2 && rate.is_none();
     let alone = streams > 1 && is_judged && is_long;
-    found.refused.into_iter().for_each(|(wanted, error)| landings.failed(&wanted, error, 0));
+    selection.refused.into_iter().for_each(|(wanted, error)| finished.failed(&wanted, error, 0));
     let server = ServerFacts::new(alone);
-    let plan = GetPlan::new(found.files, streams, rate, there, (&server, stop));
+    let plan = GetPlan::new(selection.files, streams, rate, there, (&server, stop));
     let tallies: Vec<StreamTally> = (0..streams).map(|_| StreamTally::default()).collect();
     let watched = WatchedTransfer {
         stage: Stage::Get,
@@ -355,29 +353,29 @@ pub fn fetch(
         there,
     };
     let (of_streams, host) = watched.during(&sysroot, watch, || {
-        let of_streams = run_streams(&plan, &routes, &landings, &tallies);
+        let of_streams = run_streams(&plan, &routes, &finished, &tallies);
         let landing = clock::now();
-        landings.finish();
+        finished.finish();
         tallies.iter().take(1).for_each(|tally| tally.waited_for_disk(clock::since(landing)));
         of_streams
     });
-    let (open, waiting) = plan.left();
+    let (open, waiting) = plan.take_left();
     for (file, wanted) in open {
         if file.give_up() {
-            landings.lost(&wanted, &file, GetError::Interrupted);
+            finished.unfinished(&wanted, &file, GetError::Interrupted);
         }
     }
-    waiting.iter().for_each(|wanted| landings.failed(wanted, GetError::Interrupted, 0));
+    waiting.iter().for_each(|wanted| finished.failed(wanted, GetError::Interrupted, 0));
     match &spec.archive {
         Some(failures) if !stop.is_ended() => {
-            found.archived.finish(&spec.output, spec.replace, &landings, failures);
+            selection.archived.finish(&spec.output, spec.replace, &finished, failures);
         }
         _ => {
-            let links = found.archived.links.iter();
-            links.for_each(|(wanted, _)| landings.failed(wanted, GetError::Interrupted, 0));
+            let links = selection.archived.links.iter();
+            links.for_each(|(wanted, _)| finished.failed(wanted, GetError::Interrupted, 0));
         }
     }
-    let (files, errors, repeated_bytes, method) = landings.taken();
+    let (files, errors, repeated_bytes, method) = finished.take_results();
     let facts = TransferFacts {
         watched: &watched,
         url: &spec.urls[0],
@@ -394,7 +392,7 @@ pub fn fetch(
         method: &method,
     };
     let mut run = facts.run(&sysroot, &host);
-    if let Some(limit) = run.diagnosis.as_mut().and_then(|found| found.bottleneck.as_mut()) {
+    if let Some(limit) = run.diagnosis.as_mut().and_then(|diagnosis| diagnosis.bottleneck.as_mut()) {
         let seconds = clock::since(begun).as_secs_f64();
         let waits = of_streams.into_iter().zip(&tallies);
         let waits = waits.map(|(route, tally)| (route, tally.worker(0, seconds, true).waiting_source));
@@ -407,7 +405,7 @@ pub fn fetch(
 fn run_streams<'a>(
     plan: &'a GetPlan<'a>,
     routes: &'a Routes<'a>,
-    landings: &'a Landings,
+    finished: &'a FinishedFiles,
     tallies: &'a [StreamTally],
 ) -> Vec<usize> {
     let of_sums = &StreamTally::default();
@@ -419,7 +417,7 @@ fn run_streams<'a>(
             routes,
             route,
             settings: routes.settings(route),
-            landings,
+            finished,
             tally,
             connection: None,
             writer: None,

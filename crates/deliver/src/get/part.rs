@@ -5,7 +5,7 @@ use super::error::GetError;
 use super::local_name::{JOURNAL, PART};
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
-use linerate_system::file::{grow_to, reserve_to};
+use linerate_system::file::{folder_of, grow_to, reserve_to};
 use linerate_system::landing::{name_new, open_nameless_part, rename_new, set_usual_mode};
 use linerate_system::side_file::{OldSideFile, make, open_old, remove};
 use linerate_system::storage::{Opening, reopen};
@@ -51,7 +51,7 @@ pub(crate) struct PartFile {
 impl PartFile {
     /// One that no other start goes on with. Where the file system has none without a name it has its usual one.
     pub(crate) fn fleeting(destination: &Path) -> Result<Self, GetError> {
-        match open_nameless_part(destination.parent().unwrap_or(Path::new(""))) {
+        match open_nameless_part(folder_of(destination)) {
             Ok(file) => Ok(PartFile {
                 path: part_path(destination),
                 destination: destination.into(),
@@ -143,8 +143,7 @@ impl PartFile {
     /// An error of a write, with what it means for the user.
     pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> GetError {
         if is_one(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
-            let folder = self.path.parent().unwrap_or(Path::new("."));
-            let free = linerate_system::file::space_at(folder).map(|(free, _)| show_size(free));
+            let free = linerate_system::file::space_at(self.folder()).map(|(free, _)| show_size(free));
             return GetError::NoSpace {
                 path: self.destination.clone(),
                 wanted: show_size(bytes),
@@ -216,9 +215,8 @@ impl PartFile {
         File::open(self.folder())?.sync_all()
     }
 
-    fn folder(&self) -> &Path {
-        let folder = self.destination.parent().filter(|folder| !folder.as_os_str().is_empty());
-        folder.unwrap_or(Path::new("."))
+    pub(super) fn folder(&self) -> &Path {
+        folder_of(&self.destination)
     }
 }
 
@@ -296,6 +294,19 @@ mod tests {
         std::fs::rename(&victim, &part).expect("renamed");
         assert!(matches!(PartFile::open(&destination), Err(GetError::SideFile { .. })));
         assert_eq!(std::fs::read(&part).expect("it stays"), b"victim");
+    }
+
+    #[test]
+    fn a_part_in_the_current_folder_has_a_folder_whose_room_is_known() {
+        let part = PartFile {
+            path: part_path(Path::new("bare")),
+            destination: "bare".into(),
+            file: Arc::new(tempfile::tempfile().expect("a file")),
+            is_nameless: true,
+        };
+        part.sync_folder().expect("synced");
+        let full = part.failed(io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()), 1).to_string();
+        assert!(!full.contains("unknown"), "{full}");
     }
 
     #[test]

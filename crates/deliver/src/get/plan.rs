@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most small files that a stream asks for at once, and the longest target of them: their requests fit
 /// the buffers of a connection, else both of its ends would wait for each other.
@@ -124,8 +123,8 @@ impl<'a> GetPlan<'a> {
     /// client.
     pub(super) fn sums_turn(&self) -> Option<SumsTurn<'_>> {
         let more = |asked: usize| (asked < MOST_SUMS_ASKED).then_some(asked + 1);
-        let taken = self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| SumsTurn(&self.sums_asked))
+        let turn = self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        turn.ok().map(|_| SumsTurn(&self.sums_asked))
     }
 
     /// The next blocks whose sums are to be compared.
@@ -139,7 +138,7 @@ impl<'a> GetPlan<'a> {
         lock(&self.open).len() as u64 >= MOST_OPEN * self.streams
     }
 
-    /// The next file, whatever it is. Whoever takes it calls [`GetPlan::begun`] afterwards.
+    /// The next file, whatever it is. Whoever takes it calls [`GetPlan::file_begun`] afterwards.
     pub(super) fn next_file(&self) -> Option<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let next = waiting.files.pop_front()?;
@@ -148,23 +147,23 @@ impl<'a> GetPlan<'a> {
     }
 
     /// The next small ones, to be asked for at once: fewer towards the end, so that no stream has many while
-    /// others have none. Whoever takes them calls [`GetPlan::begun`] for each.
+    /// others have none. Whoever takes them calls [`GetPlan::file_begun`] for each.
     pub(super) fn next_small(&self, is_small: impl Fn(&WantedFile) -> bool) -> Vec<WantedFile> {
         let mut waiting = lock(&self.waiting);
         let share = waiting.files.len() / (2 * self.streams.max(1) as usize);
         let most = share.clamp(1, MOST_AT_ONCE);
         let fits = |file: &&WantedFile| is_small(file) && file.url.target.len() <= SHORT_TARGET_BYTES;
-        let taken = waiting.files.iter().take(most).take_while(fits).count();
-        waiting.beginning += taken as u32;
-        waiting.files.drain(..taken).collect()
+        let count = waiting.files.iter().take(most).take_while(fits).count();
+        waiting.beginning += count as u32;
+        waiting.files.drain(..count).collect()
     }
 
-    /// A file that was taken is for another stream, before [`GetPlan::begun`] is called for it.
+    /// A file that was taken is for another stream, before [`GetPlan::file_begun`] is called for it.
     pub(super) fn put_back(&self, wanted: WantedFile) {
         lock(&self.waiting).files.push_back(wanted);
     }
 
-    pub(super) fn begun(&self) {
+    pub(super) fn file_begun(&self) {
         lock(&self.waiting).beginning -= 1;
     }
 
@@ -175,7 +174,7 @@ impl<'a> GetPlan<'a> {
     }
 
     /// The last stream of a file has its end; `land` is told what it was.
-    pub(super) fn ended(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, Instant)) {
+    pub(super) fn end_file(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, Instant)) {
         let found = lock(&self.open)
             .iter()
             .find(|one| Arc::ptr_eq(&one.file, file))
@@ -192,7 +191,7 @@ impl<'a> GetPlan<'a> {
     }
 
     /// So much came: counted, and the rate of all streams together is kept to.
-    pub(super) fn came(&self, bytes: u64) {
+    pub(super) fn add_bytes(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
         if let Some(rate) = &self.rate {
             rate.pay(bytes, |time| self.stop.wait(time));
@@ -205,18 +204,18 @@ impl<'a> GetPlan<'a> {
     }
 
     /// A file was at its place already.
-    pub(super) fn was_there(&self, bytes: u64) {
+    pub(super) fn count_there(&self, bytes: u64) {
         self.there.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// So much of what came was lost, or is not believed any more: it comes again, and is paid for again.
-    pub(super) fn comes_again(&self, bytes: u64) {
+    pub(super) fn uncount(&self, bytes: u64) {
         let less = |there: u64| Some(there.saturating_sub(bytes));
         let _ = self.there.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Those that were on their way when all ended, and those that were not begun.
-    pub(super) fn left(&self) -> (Vec<(Arc<FileTransfer>, WantedFile)>, Vec<WantedFile>) {
+    pub(super) fn take_left(&self) -> (Vec<(Arc<FileTransfer>, WantedFile)>, Vec<WantedFile>) {
         let open = lock(&self.open).drain(..).map(|one| (one.file, one.wanted)).collect();
         (open, lock(&self.waiting).files.drain(..).collect())
     }

@@ -1,19 +1,18 @@
-//! What a server says of a file before it is fetched.
+//! What a server has behind a URL: a file, or a folder and its names.
 
-use super::client::HttpConnection;
 use super::error::GetError;
 use crate::archived::Archived;
+use crate::client::ask::{ask_when_free, length, read_body, refuse};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::http::date::parse_date;
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::index_page::{IndexEntry, NoIndex, parse_index};
 use crate::listing::{ListedEntry, ListedKind, Listing, ListingError, MOST_LIST_BYTES};
-use crate::patience::busy_wait;
 use crate::s3::{ObjectSum, TagMd5};
 use crate::server_facts::rate_limit_of;
 use linerate_facts::printable::foreign;
-use linerate_system::clock;
 use std::net::SocketAddr;
 
 /// Redirections that are followed.
@@ -131,25 +130,10 @@ impl RemoteFile {
     }
 }
 
-/// Opens a connection where this one does not serve.
-pub(crate) fn connected<'c, 'a>(
-    connection: &'c mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
-    url: &HttpUrl,
-) -> Result<&'c mut HttpConnection<'a>, GetError> {
-    if !connection.as_ref().is_some_and(|open| open.serves(url)) {
-        *connection = None;
-    }
-    match connection {
-        Some(open) => Ok(open),
-        None => Ok(connection.insert(HttpConnection::open(settings, url)?)),
-    }
-}
-
 /// Asks what is there, along all redirections.
 pub(super) fn probe<'a>(
     connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
+    settings: &'a ClientSettings<'a>,
     first: &HttpUrl,
 ) -> Result<Remote, GetError> {
     if let Some(store) = settings.store_of(first) {
@@ -176,49 +160,6 @@ pub(super) fn probe<'a>(
     Err(GetError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
 }
 
-/// A server may close a connection that it kept at any time: then a new one is asked.
-pub(crate) fn ask_again<'a>(
-    connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
-    method: &str,
-    url: &HttpUrl,
-    lines: &str,
-) -> Result<ResponseHead, GetError> {
-    let was_open = connection.as_ref().is_some_and(|open| open.serves(url));
-    match connected(connection, settings, url)?.ask(method, url, lines) {
-        Err(GetError::Broken { .. }) if was_open => {
-            *connection = None;
-            connected(connection, settings, url)?.ask(method, url, lines)
-        }
-        answered => answered,
-    }
-}
-
-/// As [`ask_again`]. `linerate serve` that cannot answer just now (503), and keeps the connection, is asked again after the
-/// time that it names: it has other clients, too.
-pub(super) fn ask_when_free<'a>(
-    connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
-    method: &str,
-    url: &HttpUrl,
-    lines: &str,
-) -> Result<ResponseHead, GetError> {
-    let begun = clock::now();
-    loop {
-        let head = ask_again(connection, settings, method, url, lines)?;
-        let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
-        let is_busy = is_ours && head.status == 503 && head.keeps_alive();
-        let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
-        let Some(wait) = busy_wait(begun, head.headers.text("retry-after")) else { return Ok(head) };
-        if method != "HEAD" {
-            open.read_text(Some(length(&head, url)?), url)?;
-        }
-        tracing::debug!(%url, ?wait, "the server is busy and is asked again");
-        settings.stop.wait(wait);
-        settings.is_stopped()?;
-    }
-}
-
 fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, GetError> {
     if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -235,30 +176,10 @@ fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, Ge
     Ok(Some(next))
 }
 
-/// Statuses that are no file.
-pub(super) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError> {
-    let (url, status) = (url.to_string(), head.status);
-    match status {
-        200 | 206 => {}
-        404 | 410 => return Err(GetError::NotFound { url }),
-        401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
-        503 => return Err(GetError::Overloaded { url }),
-        412 | 416 => return Err(GetError::Changed { url }),
-        421 => return Err(GetError::OtherName { url }),
-        _ => return Err(GetError::Status { url, status }),
-    }
-    match head.headers.text("content-encoding") {
-        Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
-            Err(GetError::Packed { url, encoding: foreign(encoding) })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// As [`refuse`]; a store says why in the body, and how an object is packed is the object's own matter.
 pub(super) fn refuse_answer(
     connection: &mut Option<HttpConnection<'_>>,
-    settings: &super::client::ClientSettings<'_>,
+    settings: &ClientSettings<'_>,
     head: &ResponseHead,
     url: &HttpUrl,
 ) -> Result<(), GetError> {
@@ -271,18 +192,10 @@ pub(super) fn refuse_answer(
     }
 }
 
-/// What the body of an answer has.
-pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
-    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
-    let chunked = head.headers.all("transfer-encoding").next().is_some();
-    let length = head.headers.content_length().map_err(no_http)?.filter(|_| !chunked);
-    length.ok_or_else(|| GetError::NoLength { url: url.to_string() })
-}
-
 /// A folder's names, and what a copy keeps of the folder itself.
 pub(super) fn list<'a>(
     connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
+    settings: &'a ClientSettings<'a>,
     folder: &RemoteFolder,
 ) -> Result<(Vec<RemoteEntry>, Option<Archived>), GetError> {
     if !folder.has_list {
@@ -315,13 +228,13 @@ pub(super) fn list<'a>(
 /// The names of the page by which another server shows a folder.
 fn list_by_page<'a>(
     connection: &mut Option<HttpConnection<'a>>,
-    settings: &'a super::client::ClientSettings<'a>,
+    settings: &'a ClientSettings<'a>,
     folder: &HttpUrl,
 ) -> Result<Vec<RemoteEntry>, GetError> {
     let head = ask_when_free(connection, settings, "GET", folder, "")?;
     refuse(&head, folder)?;
     let Some(open) = connection else { return Err(GetError::NoLength { url: folder.to_string() }) };
-    let page = crate::s3::requests::read_body(open, &head, folder)?;
+    let page = read_body(open, &head, folder)?;
     let entries = parse_index(&page, folder.path()).map_err(|why| match why {
         NoIndex::Unknown => GetError::Folder { url: folder.to_string() },
         NoIndex::TooMany => GetError::Listing { url: folder.to_string(), why: ListingError::TooMany },

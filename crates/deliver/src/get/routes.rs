@@ -1,9 +1,8 @@
 //! The routes by which streams fetch, one for each NIC: what each brought and how fast, and which of them bring nothing
 //! any more.
 
-use super::client::ClientSettings;
 use super::error::GetError;
-use super::nic::LocalNic;
+use crate::client::{ClientSettings, LocalNic};
 use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::diagnose::Bottleneck;
@@ -135,7 +134,7 @@ impl<'a> Routes<'a> {
     }
 
     /// Bytes came over a route, for which a stream had waited and worked this long.
-    pub(super) fn came(&self, route: usize, bytes: u64, time: Duration) {
+    pub(super) fn add_bytes(&self, route: usize, bytes: u64, time: Duration) {
         let (own, now) = (&self.routes[route], clock::nanos(clock::since(self.begun)));
         if own.bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
             own.first_ns.store(now.saturating_sub(clock::nanos(time)), Ordering::Relaxed);
@@ -183,7 +182,7 @@ impl<'a> Routes<'a> {
     }
 
     /// A stream of one route uses another from now on.
-    pub(super) fn moved(&self, from: usize, to: usize) {
+    pub(super) fn move_stream(&self, from: usize, to: usize) {
         self.routes[from].streams.fetch_sub(1, Ordering::Relaxed);
         self.routes[to].streams.fetch_add(1, Ordering::Relaxed);
     }
@@ -214,8 +213,8 @@ impl<'a> Routes<'a> {
 
     /// Names the NICs that limit a transfer whose streams wait for the network, each with its rate. `waits`: the route
     /// of each stream, and the share of its time in which it waited for the network.
-    pub(super) fn name_limits(&self, found: &mut Bottleneck, waits: &[(usize, f64)]) {
-        if self.routes.len() < 2 || found.kind != LimitKind::Sender {
+    pub(super) fn name_limits(&self, bottleneck: &mut Bottleneck, waits: &[(usize, f64)]) {
+        if self.routes.len() < 2 || bottleneck.kind != LimitKind::Sender {
             return;
         }
         let waited = |number: usize| {
@@ -231,8 +230,8 @@ impl<'a> Routes<'a> {
         let shown = |route: &&Route<'_>| format!("{} ({})", route.name(), show_bytes_rate(route.mean_rate()));
         let shown: Vec<String> = limiting.iter().map(shown).collect();
         let nics = limiting.iter().map(|route| format!("nic:{}", route.name())).collect();
-        let sentence = format!("{}: {}", found.sentence, shown.join(", "));
-        *found = Bottleneck::new(found.kind, nics, vec![sentence], found.gain);
+        let sentence = format!("{}: {}", bottleneck.sentence, shown.join(", "));
+        *bottleneck = Bottleneck::new(bottleneck.kind, nics, vec![sentence], bottleneck.gain);
     }
 
     /// What each brought; nothing where nobody named a NIC.
@@ -321,7 +320,7 @@ mod tests {
         (0..MOST_FAILURES).for_each(|_| assert!(routes.blames(1, &unreachable(), 0)));
         assert!(routes.is_lost(1));
         assert_eq!(routes.instead_of(1), 2);
-        routes.moved(1, 2);
+        routes.move_stream(1, 2);
         assert_eq!(routes.streams_of(2), 2);
     }
 
@@ -331,9 +330,9 @@ mod tests {
         assert_eq!(routes(&stop, 1, 4).share(0), Some(0.25), "one NIC: all alike");
         let two = routes(&stop, 2, 2);
         assert_eq!(two.share(0), None, "nobody knows yet");
-        two.came(0, 1_000_000, Duration::from_secs(1));
+        two.add_bytes(0, 1_000_000, Duration::from_secs(1));
         assert_eq!((two.share(0), two.share(1)), (Some(0.5), None));
-        two.came(1, 9_000_000, Duration::from_secs(1));
+        two.add_bytes(1, 9_000_000, Duration::from_secs(1));
         assert_eq!((two.share(0), two.share(1)), (Some(0.1), Some(0.9)));
     }
 
@@ -341,7 +340,7 @@ mod tests {
     fn the_nics_that_streams_waited_for_are_named_with_their_rates() {
         let stop = Stop::new();
         let routes = routes(&stop, 2, 2);
-        routes.came(1, 3_000_000, Duration::from_secs(1));
+        routes.add_bytes(1, 3_000_000, Duration::from_secs(1));
         let named = |kind, waits: &[(usize, f64)]| {
             let mut found = Bottleneck::new(kind, Vec::new(), vec!["the network".into()], 0.0);
             routes.name_limits(&mut found, waits);

@@ -2,12 +2,13 @@
 //! way.
 
 use super::error::GetError;
-use super::landed::LandedFile;
+use super::finished_files::LandedFile;
 use super::part::PartFile;
 use super::plan::WantedFile;
-use super::remote::{RemoteFile, ask_again, length, refuse_answer};
+use super::remote::{RemoteFile, refuse_answer};
 use super::stream::{GetStream, is_small};
 use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
+use crate::client::ask::{ask_again, length};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use linerate_system::attributes::write_with_holes;
@@ -49,7 +50,7 @@ impl GetStream<'_> {
                 self.connection = None;
                 for wanted in rest {
                     self.plan.put_back(wanted);
-                    self.plan.begun();
+                    self.plan.file_begun();
                 }
                 return;
             }
@@ -70,11 +71,11 @@ impl GetStream<'_> {
                     asked = 0;
                 }
                 match self.settings.stop.is_ended() {
-                    true => self.landings.failed(&next, GetError::Interrupted, 0),
+                    true => self.finished.failed(&next, GetError::Interrupted, 0),
                     false => self.begin(next),
                 }
             }
-            self.plan.begun();
+            self.plan.file_begun();
         }
     }
 
@@ -92,10 +93,10 @@ impl GetStream<'_> {
             let there = self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
             if let Err(error) = there {
-                self.landings.failed(wanted, error, 0);
+                self.finished.failed(wanted, error, 0);
             }
             if !is_absent {
-                self.plan.begun();
+                self.plan.file_begun();
             }
             is_absent
         };
@@ -154,16 +155,16 @@ impl GetStream<'_> {
         let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
         let windows = &self.plan.server.windows;
         if !std::mem::replace(&mut self.receives, true) {
-            windows.begins();
+            windows.stream_started();
         }
-        let body = connection.read_whole(Some(bytes), url, |bytes| windows.came(bytes))?;
+        let body = connection.read_whole(Some(bytes), url, |bytes| windows.add_bytes(bytes))?;
         let by_block = checked(head, &body, url)?;
         let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
         let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
         self.tally.add_moved(bytes);
-        self.routes.came(self.route, bytes, clock::since(begun));
+        self.routes.add_bytes(self.route, bytes, clock::since(begun));
         self.routes.succeeded(self.route);
-        self.tally.paced(|| self.plan.came(bytes));
+        self.tally.paced(|| self.plan.add_bytes(bytes));
         let (part, written) = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;
             let written = match wanted.has_holes() {
@@ -186,7 +187,7 @@ impl GetStream<'_> {
             begun,
         };
         // With the last of a batch all of it goes to the disk.
-        self.tally.at_disk(|| self.landings.small(landed));
+        self.tally.at_disk(|| self.finished.add_small(landed));
         Ok(())
     }
 }

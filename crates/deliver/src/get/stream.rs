@@ -1,16 +1,16 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
-use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
-use super::landed::Landings;
+use super::finished_files::FinishedFiles;
+use super::part_request::{AHEAD_BYTES, begin_part, range_lines};
 use super::pieces::Piece;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, ask_again, length, probe, refuse_answer};
+use super::remote::{Remote, RemoteFile, probe};
 use super::routes::Routes;
-use super::transfer::{Ended, FileTransfer, Work};
+use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;
 use crate::blocks::SMALL_BYTES;
-use crate::http::ranges::{ByteRange, parse_content_range};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::patience::{BUSY_TIME, Retries, wait_after};
 use crate::stream_tally::StreamTally;
 use linerate_system::clock;
@@ -20,9 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Where there is nothing to do for a moment, it is looked again.
-pub(super) const LOOK: Duration = Duration::from_millis(10);
-/// The next piece is asked for when so much of this one is still to come: more than a socket's buffers hold.
-const AHEAD_BYTES: u64 = 16 << 20;
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Tries of a small file, of the beginning of a large one, and of its end.
 pub(super) const MOST_TRIES: u32 = 4;
 
@@ -37,7 +35,7 @@ pub(super) struct GetStream<'a> {
     /// The one that it uses, and its settings.
     pub(super) route: usize,
     pub(super) settings: &'a ClientSettings<'a>,
-    pub(super) landings: &'a Landings,
+    pub(super) finished: &'a FinishedFiles,
     pub(super) tally: &'a StreamTally,
     pub(super) connection: Option<HttpConnection<'a>>,
     pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
@@ -60,13 +58,8 @@ pub(super) fn is_small(wanted: &WantedFile) -> bool {
 
 /// The header lines of a request for a piece.
 fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
-    let ((from, bytes), remote) = (file.bytes_of(piece), &file.remote);
-    let mut lines = String::new();
-    if remote.has_ranges {
-        lines = format!("Range: bytes={from}-{}\r\n", from + bytes - 1);
-        lines.push_str(&remote.condition().unwrap_or_default());
-    }
-    if remote.has_sums {
+    let mut lines = range_lines(&file.remote, file.range_of(piece));
+    if file.remote.has_sums {
         lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
     }
     lines
@@ -77,7 +70,7 @@ impl GetStream<'_> {
     pub(super) fn run(&mut self) -> usize {
         if self.number > 0 {
             let plan = self.plan;
-            plan.server.windows.wait_for_first(|| plan.is_over() || plan.rest(LOOK));
+            plan.server.windows.wait_for_first(|| plan.is_over() || plan.rest(POLL_INTERVAL));
         }
         while !self.settings.stop.is_ended() {
             if self.routes.is_lost(self.route) {
@@ -88,7 +81,7 @@ impl GetStream<'_> {
                 if self.plan.is_over() {
                     break;
                 }
-                self.plan.rest(LOOK);
+                self.plan.rest(POLL_INTERVAL);
             }
         }
         self.receives_no_more();
@@ -98,7 +91,7 @@ impl GetStream<'_> {
     /// It has no piece to fetch.
     fn receives_no_more(&mut self) {
         if std::mem::take(&mut self.receives) {
-            self.plan.server.windows.ends();
+            self.plan.server.windows.stream_ended();
         }
     }
 
@@ -106,9 +99,9 @@ impl GetStream<'_> {
     fn change_route(&mut self) {
         let lost = self.route;
         self.leave_lost_route();
-        self.routes.moved(lost, self.route);
+        self.routes.move_stream(lost, self.route);
         if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
-            let ended = file.give_back(Work::Fetch(piece));
+            let ended = file.give_back(FileWork::Fetch(piece));
             self.conclude(&file, ended, false);
         }
     }
@@ -135,10 +128,10 @@ impl GetStream<'_> {
                 self.routes.succeeded(self.route);
             } else {
                 // Of blocks that are not whole nothing stays.
-                self.plan.comes_again(came.saturating_sub(file.bytes_there_of(&piece)));
+                self.plan.uncount(came.saturating_sub(file.bytes_there_of(&piece)));
             }
             let fetched = fetched.map_err(|error| self.blamed(&file, error, came));
-            self.end(&file, Work::Fetch(piece), fetched);
+            self.end(&file, FileWork::Fetch(piece), fetched);
             return true;
         }
         if self.plan.is_crowded() && self.confirm_next() {
@@ -152,7 +145,7 @@ impl GetStream<'_> {
         match self.plan.next_file() {
             Some(file) => {
                 self.begin(file);
-                self.plan.begun();
+                self.plan.file_begun();
                 true
             }
             None => {
@@ -164,14 +157,11 @@ impl GetStream<'_> {
 
     /// The error as the file's; or as that of one address, or of one NIC, where others may have it.
     pub(super) fn blamed(&self, file: &FileTransfer, error: GetError, came: u64) -> GetError {
-        let is_of_copy = matches!(
-            error,
-            GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. }
-        );
         let address = self.connection.as_ref().map(HttpConnection::address);
-        let other = address.filter(|taken| is_of_copy && Some(taken.address) != file.remote.address);
-        if let Some(taken) = other.filter(|taken| taken.differs()) {
-            let address = taken.address.to_string();
+        let other = address
+            .filter(|own_address| error.is_of_copy() && Some(own_address.address) != file.remote.address);
+        if let Some(own_address) = other.filter(|own_address| own_address.differs()) {
+            let address = own_address.address.to_string();
             return GetError::OtherCopy { url: file.remote.url.to_string(), address };
         }
         let is_of_route = file.remote.has_ranges && self.routes.blames(self.route, &error, came);
@@ -201,7 +191,7 @@ impl GetStream<'_> {
     /// The file fails; where the NIC is to blame, and there are others, a stream of theirs has it later.
     fn cannot_begin(&mut self, wanted: WantedFile, error: GetError) {
         if !self.routes.blames(self.route, &error, 0) {
-            return self.landings.failed(&wanted, error, 0);
+            return self.finished.failed(&wanted, error, 0);
         }
         self.plan.put_back(wanted);
         if !self.routes.is_lost(self.route) {
@@ -216,17 +206,17 @@ impl GetStream<'_> {
         bytes: u64,
         modified: Option<u64>,
     ) -> Result<bool, GetError> {
-        let is_there = self.landings.is_there(wanted, bytes, modified)?;
+        let is_there = self.finished.is_there(wanted, bytes, modified)?;
         if is_there {
-            self.plan.was_there(bytes);
+            self.plan.count_there(bytes);
         }
         Ok(is_there)
     }
 
     /// So much of what came differs, and has to come again.
     pub(super) fn comes_again(&self, bytes: u64) {
-        self.landings.came_again(bytes);
-        self.plan.comes_again(bytes);
+        self.finished.came_again(bytes);
+        self.plan.uncount(bytes);
     }
 
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
@@ -250,20 +240,20 @@ impl GetStream<'_> {
         let (file, kept) = FileTransfer::begin(remote, &wanted.destination, self.settings.stop)?;
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);
-        let ended = file.begun();
+        let ended = file.check_end();
         self.conclude(&file, ended, false);
         Ok(())
     }
 
     /// Work is done, or failed; the last one of a file puts it at its place.
-    pub(super) fn end(&mut self, file: &Arc<FileTransfer>, work: Work, result: Result<(), GetError>) {
+    pub(super) fn end(&mut self, file: &Arc<FileTransfer>, work: FileWork, result: Result<(), GetError>) {
         let failed = result.is_err();
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
             if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
                 // It is of the same file, whose end is what follows.
-                drop(file.give_back(Work::Fetch(piece)));
+                drop(file.give_back(FileWork::Fetch(piece)));
             }
         }
         let ended = file.done(work, result);
@@ -278,61 +268,23 @@ impl GetStream<'_> {
             Ended::NotYet => {}
             Ended::Whole => {
                 self.writer = None;
-                let unchanged = self.is_unchanged(file);
+                let unchanged = self.check_unchanged(file);
                 let land = |wanted: &WantedFile, begun| match unchanged {
-                    Ok(()) => self.landings.large(wanted, file, begun, self.settings.stop),
-                    Err(error) => self.landings.lost(wanted, file, error),
+                    Ok(()) => self.finished.land_large(wanted, file, begun, self.settings.stop),
+                    Err(error) => self.finished.unfinished(wanted, file, error),
                 };
-                self.tally.at_disk(|| self.plan.ended(file, land));
+                self.tally.at_disk(|| self.plan.end_file(file, land));
             }
             Ended::Failed(error) => {
                 self.writer = None;
-                self.plan.ended(file, |wanted, _| self.landings.lost(wanted, file, error));
+                self.plan.end_file(file, |wanted, _| self.finished.unfinished(wanted, file, error));
             }
         }
     }
 
     fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece, is_asked: bool) -> Result<(), GetError> {
-        let (from, bytes) = file.bytes_of(piece);
-        let remote = &file.remote;
-        let url = &remote.url;
-        let asked = match self.connection.as_mut().filter(|_| is_asked) {
-            // A server may close a connection that it kept, also between two answers.
-            Some(connection) => match connection.answer(url) {
-                Err(GetError::Broken { .. }) => {
-                    self.connection = None;
-                    None
-                }
-                answered => Some(answered?),
-            },
-            None => None,
-        };
-        let head = match asked {
-            Some(head) => head,
-            None => ask_again(&mut self.connection, self.settings, "GET", url, &lines_for(file, piece))?,
-        };
-        refuse_answer(&mut self.connection, self.settings, &head, url)?;
-        let own_length = length(&head, url)?;
-        if let Some(connection) = self.connection.as_mut().filter(|_| own_length != bytes) {
-            connection.spend();
-        }
-        let now = RemoteFile::new(url, &head, remote.bytes);
-        // Not every server repeats them with a part.
-        let other = |now: &Option<String>, then: &Option<String>| now.is_some() && now != then;
-        let is_other =
-            other(&now.entity_tag, &remote.entity_tag) || other(&now.last_modified, &remote.last_modified);
-        if is_other || remote.has_ranges && head.status == 200 {
-            return Err(GetError::Changed { url: url.to_string() });
-        }
-        let part = head.headers.text("content-range").and_then(parse_content_range);
-        let wanted = ByteRange { first: from, last: from + bytes - 1 };
-        let is_part = match part {
-            Some((range, whole)) => range == wanted && whole.is_none_or(|whole| whole == remote.bytes),
-            None => !remote.has_ranges && head.status == 200,
-        };
-        if !is_part || own_length != bytes {
-            return Err(GetError::OtherPart { url: url.to_string() });
-        }
+        let (part, lines) = (file.range_of(piece), lines_for(file, piece));
+        begin_part(&mut self.connection, self.settings, &file.remote, part, &lines, is_asked)?;
         self.receive(file, piece)
     }
 
@@ -340,20 +292,20 @@ impl GetStream<'_> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;
-            self.landings.writes_by(writer.method());
+            self.finished.writes_by(writer.method());
             self.writer = Some((Arc::clone(file), writer));
         }
         if !std::mem::replace(&mut self.receives, true) {
-            self.plan.server.windows.begins();
+            self.plan.server.windows.stream_started();
         }
         let (plan, next) = (self.plan, &mut self.ahead);
         let (routes, route, url) = (self.routes, self.route, &file.remote.url);
         let last = Cell::new(clock::now());
         let paid = |bytes| {
-            plan.server.windows.came(bytes);
-            plan.came(bytes);
+            plan.server.windows.add_bytes(bytes);
+            plan.add_bytes(bytes);
             let now = clock::now();
-            routes.came(route, bytes, now.duration_since(last.replace(now)));
+            routes.add_bytes(route, bytes, now.duration_since(last.replace(now)));
         };
         // Asked for before this one is whole, so that the connection is never without a part that is on its
         // way.
@@ -366,8 +318,7 @@ impl GetStream<'_> {
             *next = Some(AskedPiece { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
         };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
-            let error = io::ErrorKind::NotConnected.into();
-            return Err(GetError::Broken { url: url.to_string(), error });
+            return Err(GetError::broken(url, io::ErrorKind::NotConnected.into()));
         };
         let received = writer.receive(connection, file, piece, self.tally, paid, ahead);
         if received.is_err() {

@@ -3,7 +3,7 @@
 mod liars;
 mod simulated;
 
-use super::landed::Landings;
+use super::finished_files::FinishedFiles;
 use super::plan::{GetPlan, WantedFile};
 use super::routes::Routes;
 use super::stream::GetStream;
@@ -32,7 +32,7 @@ fn fetched(
     let (stop, there, facts) = (Stop::new(), AtomicU64::new(0), ServerFacts::new(false));
     let settings = ClientSettings::new(&stop, TIMEOUT, 1 << 20, None, TlsTrust::default());
     let routes = Routes::new(settings, &[], 1);
-    let (landings, tally) = (Landings::new((false, false), None, None), StreamTally::default());
+    let (finished, tally) = (FinishedFiles::new(false, false, None, None), StreamTally::default());
     let plan = GetPlan::new(files, 1, None, &there, (&facts, &stop));
     let mut stream = GetStream {
         number: 0,
@@ -41,14 +41,14 @@ fn fetched(
         routes: &routes,
         route: 0,
         settings: routes.settings(0),
-        landings: &landings,
+        finished: &finished,
         tally: &tally,
         connection: None,
         writer: None,
         ahead: None,
     };
     network::with(accept, || stream.run());
-    landings.finish();
-    let (reports, errors, ..) = landings.taken();
+    finished.finish();
+    let (reports, errors, ..) = finished.take_results();
     (reports, errors, clock.passed() - before, there.load(Ordering::Relaxed))
 }

@@ -6,6 +6,7 @@ use super::kept_blocks::still_there;
 use super::part::{PartFile, journal_path};
 use super::pieces::{Piece, block_bytes_of, block_length, first_of, joined, pieces_of};
 use super::remote::RemoteFile;
+use crate::http::ranges::ByteRange;
 use crate::s3::BlockSums;
 use linerate_system::lock;
 use linerate_system::side_file::SideFileError;
@@ -79,7 +80,7 @@ impl BlockProgress {
 }
 
 /// What a stream is to do next for a file.
-pub(super) enum Work {
+pub(super) enum FileWork {
     Fetch(Piece),
     /// Compare the sums of what is there with the server's.
     Confirm(Piece),
@@ -236,20 +237,20 @@ impl FileTransfer {
 
     /// Work that was taken and not begun: no failure, somebody else has it. Where the file has failed meanwhile
     /// this may have been the last stream.
-    pub(super) fn give_back(&self, work: Work) -> Ended {
+    pub(super) fn give_back(&self, work: FileWork) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
         #[cfg(test)]
         planted!(LostPiece, return progress.ended());
         match work {
-            Work::Fetch(piece) => progress.missing.push(piece),
-            Work::Confirm(piece) => progress.unconfirmed.push(piece),
+            FileWork::Fetch(piece) => progress.missing.push(piece),
+            FileWork::Confirm(piece) => progress.unconfirmed.push(piece),
         }
         progress.ended()
     }
 
     /// A start before this one had all of it and was killed before its rename: no stream would find anything to do.
-    pub(super) fn begun(&self) -> Ended {
+    pub(super) fn check_end(&self) -> Ended {
         lock(&self.progress).ended()
     }
 
@@ -302,22 +303,22 @@ impl FileTransfer {
     }
 
     /// A stream is done with its piece, or gives it up with the blocks that did not come.
-    pub(super) fn done(&self, work: Work, result: Result<(), GetError>) -> Ended {
+    pub(super) fn done(&self, work: FileWork, result: Result<(), GetError>) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
         if result.is_ok()
             && self.remote.has_sums
-            && let Work::Fetch(piece) = &work
+            && let FileWork::Fetch(piece) = &work
         {
             progress.unconfirmed.push(piece.clone());
         }
         if let Err(error) = result {
             let given_up = match work {
-                Work::Confirm(piece) => {
+                FileWork::Confirm(piece) => {
                     progress.unconfirmed.push(piece);
                     false
                 }
-                Work::Fetch(piece) => {
+                FileWork::Fetch(piece) => {
                     let missing = |block: &u64| progress.missing.iter().any(|one| one.contains(block));
                     let absent = |block: &u64| !progress.blocks.contains_key(block);
                     let lost: Vec<u64> =
@@ -378,10 +379,10 @@ impl FileTransfer {
         block_length(block, self.block_bytes, self.remote.bytes)
     }
 
-    /// First byte of a piece, and how many it has.
-    pub(super) fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
-        let from = piece.start * self.block_bytes;
-        (from, (piece.end * self.block_bytes).min(self.remote.bytes) - from)
+    /// The bytes of a piece.
+    pub(super) fn range_of(&self, piece: &Piece) -> ByteRange {
+        let end = (piece.end * self.block_bytes).min(self.remote.bytes);
+        ByteRange { first: piece.start * self.block_bytes, last: end - 1 }
     }
 
     /// A later start can go on with it.

@@ -1,16 +1,18 @@
 //! From a connection into a part: buffers are filled from the socket, summed, and written past the page cache at
 //! depth, so that the disk works while the next buffer fills.
 
-use super::client::HttpConnection;
 use super::error::GetError;
 use super::pieces::Piece;
 use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
+use crate::client::HttpConnection;
+use crate::http::ranges::ByteRange;
 use crate::stream_tally::StreamTally;
 use linerate_system::attributes::write_with_holes;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::clock;
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
+use linerate_system::stop::STOP_CHECK;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -24,9 +26,6 @@ const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS: usize = 8;
 /// O_DIRECT takes whole multiples of this.
 const ALIGNMENT: usize = 4096;
-/// A write that does not end in so long a time hangs; then it is looked whether to go on waiting.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// The buffers of one stream for one file.
 pub(super) struct BlockWriter {
     pool: Pool,
@@ -96,8 +95,8 @@ impl BlockWriter {
         paid: impl Fn(u64),
         mut ahead: impl FnMut(&mut HttpConnection<'_>, u64),
     ) -> Result<(), GetError> {
-        let (from, length) = file.bytes_of(piece);
-        let (mut at, end) = (from, from + length);
+        let ByteRange { first, last } = file.range_of(piece);
+        let (mut at, end) = (first, last + 1);
         let mut sum = BlockSum::begin();
         let mut of_object = file.object_sums.as_ref().map(|sums| (sums, sums.begin()));
         while at < end {
@@ -167,7 +166,7 @@ impl BlockWriter {
             if let Some(lease) = self.pool.take() {
                 return Ok(lease);
             }
-            self.turn(Some(LOOK), file, tally)?;
+            self.turn(Some(STOP_CHECK), file, tally)?;
         }
     }
 
@@ -245,7 +244,7 @@ impl BlockWriter {
     fn drain(&mut self, file: &FileTransfer, tally: &StreamTally) -> Result<(), GetError> {
         let mut result = Ok(());
         while self.queue.as_ref().is_some_and(|queue| queue.in_flight() > 0) {
-            let turned = self.turn(Some(LOOK), file, tally);
+            let turned = self.turn(Some(STOP_CHECK), file, tally);
             result = result.and(turned);
         }
         result

@@ -9,7 +9,7 @@ const MOST_TRAILERS: usize = 64;
 
 /// It is not in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("its chunks are none of HTTP")]
+#[error("its chunks are not valid HTTP")]
 pub struct ChunkError;
 
 /// What has been taken of a body so far.
@@ -24,8 +24,8 @@ pub struct ChunkedBody {
 enum ChunkPart {
     Size,
     Content(u64),
-    /// The empty line behind a chunk's content.
-    Behind,
+    /// The empty line after a chunk's content.
+    AfterContent,
     Trailer,
     End,
 }
@@ -46,7 +46,7 @@ impl ChunkedBody {
         match self.part {
             ChunkPart::End => 0,
             ChunkPart::Content(left) => most.min(usize::try_from(left).unwrap_or(most)),
-            ChunkPart::Size | ChunkPart::Behind | ChunkPart::Trailer => most.min(1),
+            ChunkPart::Size | ChunkPart::AfterContent | ChunkPart::Trailer => most.min(1),
         }
     }
 
@@ -55,7 +55,7 @@ impl ChunkedBody {
         if let ChunkPart::Content(left) = self.part {
             content.extend_from_slice(bytes);
             let left = left.checked_sub(bytes.len() as u64).ok_or(ChunkError)?;
-            self.part = if left == 0 { ChunkPart::Behind } else { ChunkPart::Content(left) };
+            self.part = if left == 0 { ChunkPart::AfterContent } else { ChunkPart::Content(left) };
             return Ok(());
         }
         for byte in bytes {
@@ -67,18 +67,18 @@ impl ChunkedBody {
                 continue;
             }
             let line = std::mem::take(&mut self.line);
-            self.part = self.after(line.strip_suffix(b"\r").unwrap_or(&line))?;
+            self.part = self.part_after(line.strip_suffix(b"\r").unwrap_or(&line))?;
         }
         Ok(())
     }
 
-    fn after(&mut self, line: &[u8]) -> Result<ChunkPart, ChunkError> {
+    fn part_after(&mut self, line: &[u8]) -> Result<ChunkPart, ChunkError> {
         match self.part {
             ChunkPart::Size => match size_of(line).ok_or(ChunkError)? {
                 0 => Ok(ChunkPart::Trailer),
                 size => Ok(ChunkPart::Content(size)),
             },
-            ChunkPart::Behind if line.is_empty() => Ok(ChunkPart::Size),
+            ChunkPart::AfterContent if line.is_empty() => Ok(ChunkPart::Size),
             ChunkPart::Trailer if line.is_empty() => Ok(ChunkPart::End),
             ChunkPart::Trailer if self.trailers < MOST_TRAILERS => {
                 self.trailers += 1;

@@ -3,13 +3,13 @@
 
 use super::PutStream;
 use super::error::PutError;
-use super::source_file::SourceFile;
+use super::sources::SourceFile;
 use crate::blocks::BlockSum;
 use crate::body_paths::{BodyPaths, call_bytes, next_run};
+use crate::client::HttpConnection;
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::GetError;
-use crate::get::client::HttpConnection;
 use linerate_system::{Errno, clock};
 use std::fs::File;
 use std::io;
@@ -136,7 +136,7 @@ impl PutStream<'_> {
         if self.is_stopped() {
             return Err(PutError::Interrupted);
         }
-        self.sent.look(self.acknowledged_bytes());
+        self.sent.acknowledged_now(self.acknowledged_bytes());
         if bytes == 0 && clock::since(body.taken) > self.settings.timeout {
             return Err(broken(body.file, io::ErrorKind::TimedOut.into()));
         }
@@ -194,7 +194,7 @@ fn is_of_socket(error: &io::Error) -> bool {
 }
 
 fn broken(file: &SourceFile, error: io::Error) -> PutError {
-    GetError::Broken { url: file.url.to_string(), error }.into()
+    GetError::broken(&file.url, error).into()
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
     use super::super::PutWork;
     use super::*;
     use crate::body_paths::PIECE_BYTES;
-    use crate::get::client::ClientSettings;
-    use crate::get::stream_windows::StreamWindows;
+    use crate::client::ClientSettings;
     use crate::stream_tally::StreamTally;
+    use crate::stream_windows::StreamWindows;
     use crate::tls::TlsTrust;
     use linerate_system::file::{drop_pages, lies_in_memory};
     use linerate_system::lock;

@@ -3,12 +3,11 @@
 
 mod body;
 pub(crate) mod error;
-pub(crate) mod source_file;
+mod sent_bytes;
 mod sources;
 mod stream;
 
-use crate::get::client::{ClientSettings, HttpConnection};
-use crate::get::stream_windows::{StreamWindows, shows_one_alone};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
 use crate::progress::{ProgressWatch, WatchedTransfer};
@@ -18,6 +17,7 @@ use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
 use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::{StreamWindows, shows_one_alone};
 use crate::tls::TlsTrust;
 pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
@@ -27,8 +27,7 @@ use linerate_system::clock;
 use linerate_system::lock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
-pub use source_file::SourceFile;
-pub use sources::{SourceSelection, select};
+pub use sources::{SourceFile, SourceSelection, select};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +36,7 @@ use std::time::Duration;
 pub(crate) use stream::PutStream;
 
 /// Where the first stream is still alone, it is looked again.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// What is done because of a signal may take so long.
 const ABORT: Duration = Duration::from_secs(3);
 
@@ -193,17 +192,8 @@ pub fn put(
 }
 
 fn failed_file(file: &SourceFile, error: &PutError) -> TransferFile {
-    TransferFile {
-        path: file.path.clone(),
-        url: file.url.to_string(),
-        outcome: TransferOutcome::Failed,
-        bytes: 0,
-        kept_bytes: 0,
-        kept_not_compared_bytes: 0,
-        seconds: 0.0,
-        verified: Vec::new(),
-        error: Some(error.to_string()),
-    }
+    let file = TransferFile::new(file.url.to_string(), file.path.clone(), TransferOutcome::Failed);
+    TransferFile { error: Some(error.to_string()), ..file }
 }
 
 fn run_streams<'a>(
@@ -217,7 +207,7 @@ fn run_streams<'a>(
             let run = move || {
                 let mut stream = PutStream::new(work, settings, tally);
                 if number > 0 {
-                    work.windows.wait_for_first(|| settings.stop.wait(LOOK));
+                    work.windows.wait_for_first(|| settings.stop.wait(POLL_INTERVAL));
                 }
                 match &spec.store {
                     Some(store) => stream.run_objects(store),

@@ -1,8 +1,6 @@
 //! Which files are put, and where each goes.
 
-use super::PutSpec;
 use super::error::PutError;
-use super::source_file::SourceFile;
 use crate::get::is_unfinished;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
@@ -11,10 +9,29 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The deepest folder that is put.
 const MOST_DEPTH: usize = 64;
+
+/// A file and its place on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    pub path: PathBuf,
+    pub url: HttpUrl,
+    pub bytes: u64,
+}
+
+impl SourceFile {
+    /// It cannot be read; one that is shorter than it was has changed.
+    pub(crate) fn failed(&self, error: io::Error) -> PutError {
+        let path = self.path.clone();
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => PutError::Changed { path },
+            _ => PutError::Source { path, error },
+        }
+    }
+}
 
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,23 +48,23 @@ impl SourceSelection {
     }
 }
 
-/// Looks what there is; nothing is opened or sent.
-pub fn select(spec: &PutSpec) -> Result<SourceSelection, PutError> {
+/// Looks what there is; nothing is opened or sent. `to`: a folder with a slash at its end, or the place of one file.
+pub fn select(paths: &[PathBuf], to: &HttpUrl) -> Result<SourceSelection, PutError> {
     let mut selection = SourceSelection::default();
-    let into_folder = spec.url.path().ends_with('/');
-    for path in &spec.paths {
+    let into_folder = to.path().ends_with('/');
+    for path in paths {
         let metadata = std::fs::metadata(path).map_err(|error| of(path, error))?;
         if !into_folder {
-            if spec.paths.len() > 1 || !metadata.is_file() {
-                return Err(PutError::NoFolder { url: spec.url.to_string() });
+            if paths.len() > 1 || !metadata.is_file() {
+                return Err(PutError::NoFolder { url: to.to_string() });
             }
-            add(path, &metadata, &spec.url, &mut selection)?;
+            add(path, &metadata, to, &mut selection)?;
             continue;
         }
         // `.` and `a/..` have names, too.
         let real = path.canonicalize().map_err(|error| of(path, error))?;
         let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("root"));
-        let url = below(&spec.url, name, metadata.is_dir());
+        let url = below(to, name, metadata.is_dir());
         match metadata.is_dir() {
             true => walk(path, &url, 0, &mut selection)?,
             false => add(path, &metadata, &url, &mut selection)?,
@@ -113,20 +130,9 @@ fn of(path: &Path, error: io::Error) -> PutError {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-    use std::time::Duration;
 
-    fn spec(paths: &[PathBuf], url: &str) -> PutSpec {
-        PutSpec {
-            paths: paths.to_vec(),
-            url: url.parse().expect("a URL"),
-            streams: 1,
-            bytes_per_second: None,
-            token: None,
-            store: None,
-            trust: Default::default(),
-            timeout: Duration::from_secs(1),
-        }
+    fn selected(paths: &[PathBuf], to: &str) -> Result<SourceSelection, PutError> {
+        select(paths, &to.parse().expect("a URL"))
     }
 
     #[test]
@@ -140,20 +146,20 @@ mod tests {
         symlink("one", at("set/link")).expect("a link");
         symlink("a b", at("set/to-folder")).expect("a link");
         symlink("nowhere", at("set/broken")).expect("a link");
-        let found = select(&spec(&[at("set")], "http://h/in/")).expect("files");
+        let found = selected(&[at("set")], "http://h/in/").expect("files");
         let targets: Vec<&str> = found.files.iter().map(|file| file.url.target.as_str()).collect();
         assert_eq!(targets, ["/in/set/a%20b/two", "/in/set/link", "/in/set/one"]);
         assert_eq!((found.left_out, found.bytes()), (2, 11 + 7 + 7));
-        let one = select(&spec(&[at("set/one")], "http://h/in/other")).expect("one file");
+        let one = selected(&[at("set/one")], "http://h/in/other").expect("one file");
         assert_eq!(one.files[0].url.target, "/in/other");
         for (paths, url) in
             [(vec![at("set")], "http://h/in"), (vec![at("set/one"), at("set/link")], "http://h/in")]
         {
-            assert!(matches!(select(&spec(&paths, url)), Err(PutError::NoFolder { .. })));
+            assert!(matches!(selected(&paths, url), Err(PutError::NoFolder { .. })));
         }
-        let twice = select(&spec(&[at("set/one"), at("set/one")], "http://h/"));
+        let twice = selected(&[at("set/one"), at("set/one")], "http://h/");
         assert!(matches!(twice, Err(PutError::SamePlace { .. })));
-        let device = select(&spec(&["/dev/null".into()], "http://h/"));
+        let device = selected(&["/dev/null".into()], "http://h/");
         assert!(matches!(device, Err(PutError::NoFile { .. })));
     }
 }

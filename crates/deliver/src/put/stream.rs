@@ -1,15 +1,15 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
 use super::error::PutError;
-use super::source_file::SourceFile;
+use super::sent_bytes::SentBytes;
+use super::sources::SourceFile;
 use super::{PutWork, ServerKind, failed_file};
 use crate::blocks::{BlockSum, HASH};
+use crate::client::ask::connected;
+use crate::client::{ClientSettings, HttpConnection};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::GetError;
-use crate::get::client::{ClientSettings, HttpConnection};
-use crate::get::remote::connected;
-use crate::get::stream_windows::SentBytes;
 use crate::held::{HeldBytes, sum_of};
 use crate::http::date::{parse_date, show_date};
 use crate::http::head::ResponseHead;
@@ -88,15 +88,11 @@ impl<'a> PutStream<'a> {
         begun: Instant,
     ) {
         lock(&self.work.files).push(TransferFile {
-            path: file.path.clone(),
-            url: file.url.to_string(),
-            outcome,
             bytes,
             kept_bytes,
-            kept_not_compared_bytes: 0,
             seconds: clock::since(begun).as_secs_f64(),
             verified,
-            error: None,
+            ..TransferFile::new(file.url.to_string(), file.path.clone(), outcome)
         });
     }
 
@@ -160,14 +156,16 @@ impl<'a> PutStream<'a> {
             self.count_as_there(before.len());
             return Ok((TransferOutcome::AlreadyThere, before.len()));
         }
-        let from = self.held(file, &content, before.len())?;
+        let from = self.held_bytes(file, &content, before.len())?;
         let sum = match self.send(file, &content, &before, from)? {
-            Sent::Whole(sum) => sum,
+            SendOutcome::Whole(sum) => sum,
             // Another connection has it: mostly that of a client that is gone.
-            Sent::Refused(head) if head.status == 409 && head.headers.text("retry-after").is_some() => {
+            SendOutcome::Refused(head)
+                if head.status == 409 && head.headers.text("retry-after").is_some() =>
+            {
                 return Err(GetError::Overloaded { url: file.url.to_string() }.into());
             }
-            Sent::Refused(head) => return self.refused(file, &before, head.status),
+            SendOutcome::Refused(head) => return self.refused(file, &before, head.status),
         };
         let after = content.metadata().map_err(of_source)?;
         #[cfg(test)]
@@ -181,7 +179,7 @@ impl<'a> PutStream<'a> {
             self.connection = None;
             return Err(PutError::Changed { path: file.path.clone() });
         }
-        let head = self.ended(file, sum)?;
+        let head = self.end(file, sum)?;
         match head.status {
             200 | 201 | 204 => Ok((TransferOutcome::Put, before.len())),
             422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
@@ -190,7 +188,7 @@ impl<'a> PutStream<'a> {
     }
 
     /// Bytes of it that the server has of an earlier start or try; none: a small one comes again as a whole.
-    fn held(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<Option<u64>, PutError> {
+    fn held_bytes(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<Option<u64>, PutError> {
         if self.work.server != ServerKind::Linerate || bytes <= EXPECT_BYTES {
             return Ok(None);
         }
@@ -217,7 +215,7 @@ impl<'a> PutStream<'a> {
         content: &File,
         metadata: &Metadata,
         from: Option<u64>,
-    ) -> Result<Sent, PutError> {
+    ) -> Result<SendOutcome, PutError> {
         let (bytes, url, first) = (metadata.len(), &file.url, from.unwrap_or(0));
         let modified = show_date(u64::try_from(metadata.mtime()).unwrap_or(0));
         let expects = bytes > EXPECT_BYTES;
@@ -239,7 +237,7 @@ impl<'a> PutStream<'a> {
         if expects && let Some(head) = connection.answer_within(patience, &asked)? {
             return match head.status {
                 200..300 => Err(PutError::Early { url: url.to_string(), status: head.status }),
-                _ => Ok(Sent::Refused(head)),
+                _ => Ok(SendOutcome::Refused(head)),
             };
         }
         let mut sum = (self.work.server == ServerKind::Linerate).then(BlockSum::begin);
@@ -257,18 +255,21 @@ impl<'a> PutStream<'a> {
             connection.count_tcp(self.tally);
         }
         match sent {
-            Ok(()) => Ok(Sent::Whole(sum.map(|sum| sum.end()))),
+            Ok(()) => Ok(SendOutcome::Whole(sum.map(|sum| sum.end()))),
             // It may have said why before it closed the connection.
             Err(PutError::Client(error @ GetError::Broken { .. })) => {
-                let said = self.connection.as_mut().and_then(|open| open.answer(url).ok());
-                said.filter(|head| head.status >= 400).map(Sent::Refused).ok_or(PutError::Client(error))
+                let answer = self.connection.as_mut().and_then(|open| open.answer(url).ok());
+                answer
+                    .filter(|head| head.status >= 400)
+                    .map(SendOutcome::Refused)
+                    .ok_or(PutError::Client(error))
             }
             Err(error) => Err(error),
         }
     }
 
     /// What the server says of the whole file: from `linerate serve` once it has compared the sum.
-    fn ended(&mut self, file: &SourceFile, sum: Option<u64>) -> Result<ResponseHead, PutError> {
+    fn end(&mut self, file: &SourceFile, sum: Option<u64>) -> Result<ResponseHead, PutError> {
         let url = &file.url;
         let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
         if let Some(sum) = sum {
@@ -323,7 +324,7 @@ impl<'a> PutStream<'a> {
 }
 
 /// How far a file went.
-enum Sent {
+enum SendOutcome {
     /// All of it; its sum, where the server compares it.
     Whole(Option<u64>),
     /// The server does not take it.

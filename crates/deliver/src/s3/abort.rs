@@ -3,7 +3,7 @@
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{Upload, upload_url};
-use crate::get::client::ClientSettings;
+use crate::client::ClientSettings;
 use crate::get::error::GetError;
 use crate::patience::Retries;
 use crate::put::error::PutError;

@@ -6,8 +6,6 @@ use linerate_facts::printable::foreign;
 use roxmltree::{Document, Node, ParsingOptions};
 use thiserror::Error;
 
-/// The most bytes of an answer: a list has 1000 keys of 1024 bytes, each letter of them in up to three.
-pub const MOST_ANSWER_BYTES: u64 = 8 << 20;
 /// Elements and texts of an answer.
 const MOST_NODES: u32 = 200_000;
 /// The most objects of one answer; S3 itself sends 1000.
@@ -24,8 +22,6 @@ pub enum AnswerError {
     Other { found: String, wanted: &'static str },
     #[error("it has no usable {0}")]
     Lacks(&'static str),
-    #[error("it is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
-    TooLong,
     #[error("it has more than {MOST_OBJECTS} keys")]
     TooMany,
 }

@@ -4,8 +4,8 @@ use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::ALGORITHM;
 use crate::http::head::ResponseHead;
+use crate::put::SourceFile;
 use crate::put::error::PutError;
-use crate::put::source_file::SourceFile;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 

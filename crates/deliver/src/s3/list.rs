@@ -6,7 +6,7 @@ use super::location::S3Location;
 use super::names::{file_below, file_name};
 use super::requests::{ask_text, probe};
 use super::store::S3Store;
-use crate::get::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::get::error::GetError;
 use crate::get::plan::WantedFile;
 use crate::get::{FileSelection, MOST_FILES};

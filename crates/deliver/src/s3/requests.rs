@@ -1,17 +1,15 @@
 //! What a store is asked besides the bytes of objects: heads, and answers in XML.
 
-use super::answers::{AnswerError, MOST_ANSWER_BYTES, parse_fault};
+use super::answers::parse_fault;
 use super::error::S3Error;
 use super::location::S3Location;
 use super::store::S3Store;
-use crate::get::client::{ClientSettings, HttpConnection};
+use crate::client::ask::{ask_again, connected, length, read_body};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::get::error::GetError;
-use crate::get::remote::{RemoteFile, ask_again, connected, length};
-use crate::http::chunked::ChunkedBody;
+use crate::get::remote::RemoteFile;
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
-
-const READ_BYTES: usize = 16 << 10;
 
 /// What is known of an object.
 pub(crate) fn probe<'a>(
@@ -75,62 +73,4 @@ pub(crate) fn ask_text<'a>(
         200 | 204 => read_body(open, &head, url),
         _ => Err(refusal(open, store, place.clone(), &head, url)),
     }
-}
-
-/// A body that is no file: of a length that is said, in chunks, or until the end of the connection.
-pub(crate) fn read_body(
-    connection: &mut HttpConnection<'_>,
-    head: &ResponseHead,
-    url: &HttpUrl,
-) -> Result<Vec<u8>, GetError> {
-    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
-    if matches!(head.status, 204 | 304) {
-        return Ok(Vec::new());
-    }
-    if head.headers.has_word("transfer-encoding", "chunked") {
-        return read_chunks(connection, url);
-    }
-    match head.headers.content_length().map_err(no_http)? {
-        Some(bytes) if bytes <= MOST_ANSWER_BYTES => connection.read_text(Some(bytes), url),
-        Some(_) => Err(too_long(url)),
-        None => {
-            connection.spend();
-            let (mut body, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
-            loop {
-                match connection.read(&mut chunk, url)? {
-                    0 => return Ok(body),
-                    read => body.extend_from_slice(&chunk[..read]),
-                }
-                if body.len() as u64 > MOST_ANSWER_BYTES {
-                    return Err(too_long(url));
-                }
-            }
-        }
-    }
-}
-
-fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
-    let (mut chunks, mut body, mut buffer) = (ChunkedBody::begin(), Vec::new(), vec![0; READ_BYTES]);
-    while !chunks.is_over() {
-        let wanted = chunks.wants(READ_BYTES);
-        let read = connection.read(&mut buffer[..wanted], url)?;
-        if read == 0 {
-            return Err(GetError::CutShort { url: url.to_string(), missing: 1 });
-        }
-        let taken = chunks.take(&buffer[..read], &mut body);
-        if taken.is_err() || body.len() as u64 > MOST_ANSWER_BYTES {
-            connection.spend();
-            return Err(if taken.is_err() {
-                GetError::NoLength { url: url.to_string() }
-            } else {
-                too_long(url)
-            });
-        }
-    }
-    Ok(body)
-}
-
-fn too_long(url: &HttpUrl) -> GetError {
-    let place = S3Location { bucket: url.authority(), key: url.path().into() };
-    S3Error::Answer { place, why: AnswerError::TooLong }.into()
 }

@@ -4,15 +4,15 @@ use super::abort::abort;
 use super::answers::{parse_completed, parse_upload};
 use super::body::{BodySums, modified, modified_line, sum_line};
 use super::error::S3Error;
-use super::requests::{ask_text, probe, read_body, refusal};
+use super::requests::{ask_text, probe, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes, upload_url};
 use crate::body_paths::CALL_BYTES;
+use crate::client::ask::{ask_again, connected, read_body};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::error::GetError;
-use crate::get::remote::{ask_again, connected};
 use crate::http::head::ResponseHead;
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Where there is nothing to do, but a file is beginning, it is looked again.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What became of a file that a stream took.
 enum BegunObject {
@@ -55,7 +55,7 @@ impl PutStream<'_> {
                     Some((upload, number)) => tally.at_work(|| self.send_next(store, &upload, number)),
                     None => break,
                 },
-                None => drop(self.settings.stop.wait(LOOK)),
+                None => drop(self.settings.stop.wait(POLL_INTERVAL)),
             }
         }
     }
@@ -122,7 +122,7 @@ impl PutStream<'_> {
             lines.push_str("If-None-Match: *\r\n");
         }
         let head = self.send_body(store, &file.url, &lines, file, (content, 0..before.len()))?;
-        is_unchanged(file, content, before)?;
+        check_unchanged(file, content, before)?;
         let verified = sums.confirmed(&head, file)?.then(|| ALGORITHM.name().to_string());
         Ok(BegunObject::Ended(TransferOutcome::Put, verified.into_iter().collect()))
     }
@@ -209,7 +209,7 @@ impl PutStream<'_> {
         let sent = self.send_body(store, &url, &lines, file, (&upload.content, range));
         // A store that finds other bytes than those that were summed has them of a file that changes.
         let head =
-            sent.or_else(|error| is_unchanged(file, &upload.content, &upload.before).and(Err(error)))?;
+            sent.or_else(|error| check_unchanged(file, &upload.content, &upload.before).and(Err(error)))?;
         let is_confirmed = sums.confirmed(&head, file)?;
         let tag = head.headers.text("etag").filter(|tag| !tag.is_empty()).map(String::from);
         let no_tag = || S3Error::Answer {
@@ -228,7 +228,7 @@ impl PutStream<'_> {
         tries: u32,
     ) -> Result<(TransferOutcome, Vec<String>), PutError> {
         let (file, location) = (&upload.file, store.place(&upload.file.url));
-        is_unchanged(file, &upload.content, &upload.before)?;
+        check_unchanged(file, &upload.content, &upload.before)?;
         let (sum, is_confirmed) = upload.sum();
         let body = upload.body(!store.is_plain());
         let payload = to_hex(&Sha256::digest(&body));
@@ -376,7 +376,7 @@ impl PutStream<'_> {
     }
 }
 
-fn is_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
+fn check_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
     let is_unchanged = FileId::of(content).map_err(|error| file.failed(error))? == FileId::new(before);
     if is_unchanged { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
 }

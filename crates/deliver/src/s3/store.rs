@@ -107,15 +107,15 @@ impl S3Store {
         if let Some(token) = &credentials.session_token {
             own.push_str(&format!("x-amz-security-token: {token}\r\n"));
         }
-        let given = amz_lines(lines);
+        let amz = amz_lines(lines);
         let body =
-            given.iter().find(|(name, _)| name == "x-amz-content-sha256").map(|(_, value)| value.clone());
+            amz.iter().find(|(name, _)| name == "x-amz-content-sha256").map(|(_, value)| value.clone());
         let payload = body.unwrap_or_else(|| {
             own.push_str(&format!("x-amz-content-sha256: {EMPTY_SHA256}\r\n"));
             EMPTY_SHA256.into()
         });
         let authority = url.authority();
-        let all: Vec<(String, String)> = given.into_iter().chain(amz_lines(&own)).collect();
+        let all: Vec<(String, String)> = amz.into_iter().chain(amz_lines(&own)).collect();
         let mut signed: Vec<(&str, &str)> =
             all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         signed.push(("host", &authority));

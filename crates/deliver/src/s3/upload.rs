@@ -6,7 +6,7 @@ use super::sums::{ObjectSum, SumAlgorithm};
 use crate::http::path::encoded;
 use crate::http::url::HttpUrl;
 use crate::put::error::PutError;
-use crate::put::source_file::SourceFile;
+use crate::put::sources::SourceFile;
 use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};

@@ -38,16 +38,16 @@ pub struct DiskCounters {
 
 /// Reads the table in its order; lines that are none are left out.
 pub fn parse_diskstats(text: &str) -> Option<Vec<DiskCounters>> {
-    let found: Vec<DiskCounters> = text.lines().filter_map(one).take(MOST_DISKS).collect();
+    let found: Vec<DiskCounters> = text.lines().filter_map(parse_line).take(MOST_DISKS).collect();
     (!found.is_empty()).then_some(found)
 }
 
 /// Reads `/sys/block/NAME/stat`, the same columns of one device. None before Linux 4.18, which counts no discards.
 pub fn parse_device_stat(text: &str) -> Option<DiskCounters> {
-    (text.split_ascii_whitespace().count() >= 15).then(|| one(&format!("0 0 device {text}")))?
+    (text.split_ascii_whitespace().count() >= 15).then(|| parse_line(&format!("0 0 device {text}")))?
 }
 
-fn one(line: &str) -> Option<DiskCounters> {
+fn parse_line(line: &str) -> Option<DiskCounters> {
     let mut words = line.split_ascii_whitespace().skip(2);
     let name = words.next().filter(|name| super::plain(name))?;
     let mut counts = [0u64; 17];

@@ -3,7 +3,7 @@
 
 /// More lines than any kernel has.
 const MOST_LINES: usize = 16_384;
-/// More processors than the kernel can be built for.
+/// More CPUs than the kernel can be built for.
 const MOST_CORES: usize = 8192;
 /// Names longer than this are cut: drivers have room for some 30 characters.
 const LONGEST_NAME: usize = 128;

@@ -1,7 +1,7 @@
 //! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `LINERATE_POWER_COMMAND` names.
 
 use crate::sysroot::Sysroot;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::process::kill_group;
 use std::io::Read;
@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 
 /// A program that takes longer is ended.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often it is looked whether it has ended.
-const LOOK: Duration = Duration::from_millis(20);
 /// A figure is short; a program that prints a book has it cut.
 const LONGEST_BYTES: u64 = 64 << 10;
 
@@ -79,7 +77,7 @@ impl Program {
                 self.end();
                 return Err(format!("took longer than {} s and was ended", LIMIT.as_secs()));
             }
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
     }
 }

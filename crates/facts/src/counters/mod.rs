@@ -62,7 +62,7 @@ pub struct NetworkCounters {
     pub snmp6: Fact<Counters>,
     /// `/proc/net/netstat`: TcpExt, IpExt, MPTcpExt.
     pub netstat: Fact<Groups>,
-    /// `/proc/net/softnet_stat`, one for each processor, of the whole host.
+    /// `/proc/net/softnet_stat`, one for each CPU, of the whole host.
     pub softnet: Fact<Vec<SoftnetCounters>>,
     /// The interfaces that were asked for.
     pub interfaces: Vec<InterfaceCounters>,

@@ -52,10 +52,10 @@ impl NicCounters {
 /// Reads the table in its order; none where it is no such table.
 pub fn parse_net_dev(text: &str) -> Option<Vec<NicCounters>> {
     // A namespace may have no interface that is up: its table is the two lines of the head.
-    text.starts_with("Inter-|").then(|| text.lines().skip(2).filter_map(one).take(MOST_NICS).collect())
+    text.starts_with("Inter-|").then(|| text.lines().skip(2).filter_map(parse_line).take(MOST_NICS).collect())
 }
 
-fn one(line: &str) -> Option<NicCounters> {
+fn parse_line(line: &str) -> Option<NicCounters> {
     let (name, rest) = line.rsplit_once(':')?;
     let name = name.trim();
     let mut counts = [0u64; 16];

@@ -6,7 +6,7 @@
 use super::meter_programs::{Program, ipmi, power_command};
 use super::meters::{Meter, MeterKind, energy_counters, power_sensors, used};
 use crate::sysroot::Sysroot;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,6 @@ const HOLDS: Duration = Duration::from_secs(12);
 /// The idle machine is looked at for so long, and longer where a meter is slow to answer.
 const IDLE: Duration = Duration::from_secs(2);
 const LONGEST_IDLE: Duration = Duration::from_secs(14);
-const LOOK: Duration = Duration::from_millis(20);
 /// With less of the time known, a mean is none.
 const LEAST_KNOWN: f64 = 0.9;
 
@@ -324,7 +323,7 @@ impl PowerRecorder {
         let begin = clock::now();
         let rest_until = |enough: &dyn Fn() -> bool| {
             while !enough() && clock::since(begin) < LONGEST_IDLE && !stop.load(Ordering::Relaxed) {
-                clock::sleep(LOOK);
+                clock::sleep(POLL_INTERVAL);
             }
         };
         rest_until(&|| self.answered(1));

@@ -78,7 +78,7 @@ fn softnet(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetC
             backlog: now.backlog.clone(),
         })
     };
-    // A processor that was not there before has no difference.
+    // A CPU that was not there before has no difference.
     now.iter().filter_map(one).collect()
 }
 

@@ -1,4 +1,4 @@
-//! `/proc/net/softnet_stat`: what the softirq of each processor took, dropped and had to leave
+//! `/proc/net/softnet_stat`: what the softirq of each CPU took, dropped and had to leave
 //! (`softnet_seq_show` in `net/core/net-procfs.c`).
 
 use crate::fact::Fact;
@@ -6,14 +6,14 @@ use crate::sysroot::Sysroot;
 use serde::{Deserialize, Serialize};
 
 const PATH: &str = "/proc/net/softnet_stat";
-/// More processors than the kernel can be built for.
+/// More CPUs than the kernel can be built for.
 const MOST_CORES: usize = 8192;
 
-/// One processor's. All are 32 bits wide and wrap.
+/// One CPU's. All are 32 bits wide and wrap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCounters {
-    /// Logical processor; older kernels do not tell: then the number of the line.
+    /// CPU; older kernels do not tell: then the number of the line.
     pub core: u32,
     /// Packets taken (a train of segments is one).
     pub processed: Fact<u64>,
@@ -32,14 +32,15 @@ pub(super) fn read(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
     sysroot.fact(PATH).and_then(holds)
 }
 
-/// One line of hexadecimal words a processor: processed, dropped, squeezed, …, flow limit as the eleventh,
-/// the processor as the thirteenth.
+/// One line of hexadecimal words a CPU: processed, dropped, squeezed, …, flow limit as the eleventh,
+/// the CPU as the thirteenth.
 pub fn parse(text: &str) -> Option<Vec<SoftnetCounters>> {
-    let found: Vec<SoftnetCounters> = text.lines().zip(0u32..).filter_map(one).take(MOST_CORES).collect();
+    let found: Vec<SoftnetCounters> =
+        text.lines().zip(0u32..).filter_map(parse_line).take(MOST_CORES).collect();
     (!found.is_empty()).then_some(found)
 }
 
-fn one((line, number): (&str, u32)) -> Option<SoftnetCounters> {
+fn parse_line((line, number): (&str, u32)) -> Option<SoftnetCounters> {
     let words: Option<Vec<u32>> =
         line.split_ascii_whitespace().take(16).map(|word| u32::from_str_radix(word, 16).ok()).collect();
     let words = words?;

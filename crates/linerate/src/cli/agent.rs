@@ -1,7 +1,7 @@
 //! `linerate agent`: what becomes of its arguments.
 
 use super::agent_addresses::{listed, ways_here};
-use super::agent_told::Teller;
+use super::agent_events::EventPrinter;
 use super::arguments::AgentArgs;
 use super::output::Output;
 use super::stop::stop_on_signals;
@@ -121,8 +121,8 @@ pub(super) fn agent(args: &AgentArgs, output: &Output) -> Result<u8, Failure> {
             let limits = args.iperf3_limits();
             let stop = &stop;
             let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
-                let teller = Teller::start(output);
-                if let Err(failure) = server.serve(stop, &limits, &mut |event| teller.tell(event)) {
+                let printer = EventPrinter::start(output);
+                if let Err(failure) = server.serve(stop, &limits, &mut |event| printer.print(event)) {
                     output.complain(&failure.to_string());
                 }
             });

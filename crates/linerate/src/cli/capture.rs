@@ -23,13 +23,13 @@ pub(super) fn write_capture(path: &Path, output: &Output) -> Result<u8, Failure>
             return Err(failure);
         }
     };
-    output.print(&said(&capture, path))?;
+    output.print(&summary(&capture, path))?;
     Ok(0)
 }
 
 fn make(output: &Path) -> Result<File, Failure> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
-    made.map_err(|error| {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
+    opened.map_err(|error| {
         Failure::Lacks(match error.kind() {
             ErrorKind::AlreadyExists => {
                 format!(
@@ -53,7 +53,7 @@ fn save(capture: &Capture, file: File, output: &Path) -> Result<(), Failure> {
     })
 }
 
-fn said(capture: &Capture, output: &Path) -> String {
+fn summary(capture: &Capture, output: &Path) -> String {
     let replaced = &capture.replaced;
     let counts = [
         (replaced.hardware_addresses, "hardware addresses"),

@@ -12,6 +12,7 @@ use linerate_measure::run::conduct::conduct;
 use linerate_model::plan::Goal;
 use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
 use linerate_report::results::{self, ResultStore};
+use linerate_system::file::{check_writable, folder_of};
 use linerate_system::side_file::ReplacingFile;
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,8 +26,7 @@ const SLOWER: u8 = 4;
 pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
     // A file that cannot be written is said before half a minute of work.
     if let Some(file) = &args.prometheus {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        linerate_system::file::may_write_in(folder).map_err(|error| unwritten(file, &error))?;
+        check_writable(folder_of(file)).map_err(|error| unwritten(file, &error))?;
     }
     let (json, prometheus, gate) = (args.json, args.prometheus.clone(), Gate::open(&args.expect)?);
     let run = match &args.result {
@@ -90,7 +90,7 @@ fn status(check: &HistoryCheck) -> u8 {
 }
 
 fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
-    let (goal, order) = flow_of(args.ends, MethodArgs::default(), args.protocol, &args.gentle)?;
+    let (goal, spec) = flow_of(args.ends, MethodArgs::default(), args.protocol, &args.gentle)?;
     let goal = Goal { budget_seconds: args.budget, ..goal };
     let target = ResultTarget {
         folder: None,
@@ -99,7 +99,7 @@ fn measure(args: CheckArgs, output: &Output) -> Result<Run, Failure> {
         gate: None,
     };
     let (run, _) = measured(target, "check", &LiveArgs::default(), false, output, |context| {
-        conduct(context, goal, &order)
+        conduct(context, goal, &spec)
     })?;
     if !args.keeping.no_save {
         keep(&run, output);

@@ -60,21 +60,21 @@ fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Vec<String>, DiskSpec)
         return one_by_one(args);
     }
     let Some(file) = &args.fio_job else {
-        return Ok(vec![(Vec::new(), order(args, args.job.grid(USUAL_SECONDS)))]);
+        return Ok(vec![(Vec::new(), spec_of(args, args.job.grid(USUAL_SECONDS)))]);
     };
     let mut parts: Vec<(Vec<String>, DiskSpec)> = Vec::new();
     for mut job in fio_job::read(file)? {
         fio_job::make_absent(&mut job, args.job.keep);
         job.notes.iter().for_each(|note| output.complain(&format!("[{}] {note}", job.name)));
         let grid = fio_job::grid(&job, &args.job);
-        if let Some((names, order)) = parts.last_mut().filter(|_| job.at_once) {
+        if let Some((names, spec)) = parts.last_mut().filter(|_| job.at_once) {
             names.push(job.name);
-            order.beside.push(grid);
+            spec.beside.push(grid);
             continue;
         }
-        let mut order = order(args, grid);
-        order.name = order.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
-        parts.push((vec![job.name], order));
+        let mut spec = spec_of(args, grid);
+        spec.name = spec.name.or_else(|| Some(file.file_stem()?.to_string_lossy().into_owned()));
+        parts.push((vec![job.name], spec));
     }
     Ok(parts)
 }
@@ -90,10 +90,10 @@ fn one_by_one(args: &DiskArgs) -> Result<Vec<(Vec<String>, DiskSpec)>, Failure> 
         ));
     }
     let alone = |source: &PathBuf| DiskGrid { sources: vec![source.clone()], ..grid.clone() };
-    Ok(grid.sources.iter().map(|source| (Vec::new(), order(args, alone(source)))).collect())
+    Ok(grid.sources.iter().map(|source| (Vec::new(), spec_of(args, alone(source)))).collect())
 }
 
-fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
+fn spec_of(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
     DiskSpec {
         name: args.name.clone(),
         grid,
@@ -114,11 +114,11 @@ fn order(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
 fn conduct_all(context: RunContext, parts: &[(Vec<String>, DiskSpec)]) -> Result<Run, Failure> {
     let RunContext { sysroot, stop, listener, save } = context;
     let mut whole: Option<Run> = None;
-    for (sections, order) in parts {
+    for (sections, spec) in parts {
         let before = whole.clone();
         let mut save_all = |run: &Run| save(&joined(before.as_ref(), run, sections));
         let context = RunContext { sysroot, stop, listener: &mut *listener, save: &mut save_all };
-        match (conduct_disk(context, order), &mut whole) {
+        match (conduct_disk(context, spec), &mut whole) {
             (Ok(run), _) => whole = Some(joined(before.as_ref(), &run, sections)),
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(whole)) => {

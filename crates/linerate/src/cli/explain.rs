@@ -45,7 +45,7 @@ pub(super) fn explain(args: &ExplainArgs, output: &Output) -> Result<u8, Failure
 
 /// Takes where the user agrees, and keeps what came of it; else what was observed stands, with the reason.
 fn take(
-    found: &mut Explanation,
+    explanation: &mut Explanation,
     experiment: Result<ProgramExperiment, NoExperiment>,
     sysroot: &Sysroot,
     machine: Machine,
@@ -64,11 +64,11 @@ fn take(
     });
     match taken {
         Ok((record, untaken)) => {
-            found.measured(&record, &untaken);
+            explanation.measured(&record, &untaken);
             if !args.keeping.no_save {
-                keep(&found.run(machine, record), output);
+                keep(&explanation.run(machine, record), output);
             }
         }
-        Err(why) => found.not_measured(why),
+        Err(why) => explanation.not_measured(why),
     }
 }

@@ -9,6 +9,7 @@ use linerate_measure::measure::access::FileLayout;
 use linerate_measure::measure::access::fio_job::{self, FioJob};
 use linerate_measure::run::Run;
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
+use linerate_system::file::folder_of;
 use std::path::{Path, PathBuf};
 
 /// The sections of a file; what fio would do otherwise is told on the way.
@@ -31,11 +32,10 @@ pub(super) fn make_absent(job: &mut FioJob, keep: bool) {
     let end = if keep { "" } else { ", and removed at the end" };
     let is_file = |path: &&mut PathBuf| !path.starts_with("/dev") || path.starts_with("/dev/shm");
     for source in job.sources.iter_mut().filter(is_file) {
-        let folder =
-            source.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-        let (false, Some(folder)) = (source.exists(), folder.filter(|folder| folder.is_dir())) else {
+        let folder = folder_of(source);
+        if source.exists() || !folder.is_dir() {
             continue;
-        };
+        }
         let (name, size) = (printable(&source.to_string_lossy()), show_size(bytes));
         job.notes.push(format!("{name} is not there: a file of {size} is made in its folder{end}"));
         *source = folder.to_path_buf();

@@ -85,7 +85,7 @@ fn refuse_others(args: &RunArgs) -> Result<(), Failure> {
     let (ends, flow) = (&args.ends, &args.method);
     let all = [Stage::Memory, Stage::Disk, Stage::Network, Stage::Path];
     let udp = PROTOCOLS.iter().any(|(name, _, protocols)| *name == "udp" && *protocols == args.protocol);
-    let given = [
+    let options = [
         ("--peer", !ends.peer.is_empty()),
         ("--amount", ends.amount.is_some()),
         ("--key-file", ends.key_file.is_some()),
@@ -99,7 +99,7 @@ fn refuse_others(args: &RunArgs) -> Result<(), Failure> {
         ("--stages", args.stages != all),
         ("--idle", args.gentle.idle),
     ];
-    match given.iter().find(|(_, given)| *given) {
+    match options.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((word, _)) => Err(Failure::usage(format!(
             "{word} says nothing of what comes from a server, which is all that --source with a URL measures: leave it away"

@@ -6,6 +6,7 @@ use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
 use linerate_report::gate::{Expectations, GateReport, History, judge, junit_page};
 use linerate_report::results;
+use linerate_system::file::{check_writable, folder_of};
 use linerate_system::side_file::ReplacingFile;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,9 +34,7 @@ impl Gate {
         }
         let expected = Expectations::read(&args.expect, named)?;
         if let Some(file) = &args.junit {
-            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let may_write = linerate_system::file::may_write_in(folder.unwrap_or(Path::new(".")));
-            may_write.map_err(|error| unwritten(file, &error))?;
+            check_writable(folder_of(file)).map_err(|error| unwritten(file, &error))?;
         }
         Ok(Some(Gate { expected, junit: args.junit.clone() }))
     }

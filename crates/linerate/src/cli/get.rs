@@ -71,11 +71,11 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
     ended(fetched.map_err(Failure::lacks)?, started, &args.transfer, links, output)
 }
 
-fn refuse(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
-    if spec.sha256.is_some() && found.count() != 1 {
+fn refuse(spec: &GetSpec, selection: &FileSelection) -> Result<(), Failure> {
+    if spec.sha256.is_some() && selection.count() != 1 {
         return Err(Failure::usage("--sha256 is of one file, and the URL is a folder: name a file of it"));
     }
-    match same_place(found) {
+    match same_place(selection) {
         Some(place) => Err(Failure::Usage(format!(
             "two of the files would be {}: fetch them one after another with another --output",
             place.display()

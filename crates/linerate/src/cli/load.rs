@@ -16,13 +16,13 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 /// Measures, prints, saves.
 pub(super) fn load(args: &LoadArgs, output: &Output) -> Result<u8, Failure> {
     let gate = Gate::open(&args.output.expect)?;
-    let order = order(args)?;
+    let spec = spec_of(args)?;
     conducted(ResultTarget::of(&args.output, &gate), "load", &args.live, false, output, |context| {
-        conduct_load(context, &order)
+        conduct_load(context, &spec)
     })
 }
 
-fn order(args: &LoadArgs) -> Result<LoadSpec, Failure> {
+fn spec_of(args: &LoadArgs) -> Result<LoadSpec, Failure> {
     if args.amount < args.transfer {
         return Err(Failure::Usage(format!(
             "--amount {}: smaller than one request of {} bytes; give a larger --amount or a smaller \

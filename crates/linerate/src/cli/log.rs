@@ -139,13 +139,4 @@ mod tests {
         assert!(lines[1].ends_with("peer=\"a\\u{1b}[2J\\nb\" streams=3"), "{text}");
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
     }
-
-    #[test]
-    fn a_file_that_cannot_be_opened_is_named_with_the_remedy() {
-        let failure = open(Path::new("/no/such/folder/log")).expect_err("no folder");
-        assert!(
-            failure.exit_status() == 3 && failure.to_string().contains("--log /no/such/folder/log"),
-            "{failure}"
-        );
-    }
 }

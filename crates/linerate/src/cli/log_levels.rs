@@ -7,7 +7,7 @@ use tracing::level_filters::LevelFilter;
 pub(super) const VARIABLE: &str = "LINERATE_LOG";
 
 /// The crates that log.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 14] = [
     "system",
     "facts",
     "machine",
@@ -15,6 +15,8 @@ const CRATES: [&str; 12] = [
     "model",
     "web",
     "measure",
+    "fleet",
+    "deliver",
     "wall",
     "tune",
     "watch",
@@ -103,6 +105,16 @@ mod tests {
         assert_eq!(Levels::parse("tune=debug").expect("levels").of("linerate_watch"), LevelFilter::OFF);
         let last = Levels::parse("web=info,web=error").expect("levels");
         assert_eq!(last.of("linerate_web"), LevelFilter::ERROR);
+    }
+
+    #[test]
+    fn every_crate_that_logs_has_a_level() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for folder in std::fs::read_dir(crates).expect("crates").flatten().map(|entry| entry.path()) {
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+            let name = folder.file_name().expect("a name").to_string_lossy();
+            assert!(!manifest.contains("\ntracing.") || crate_named(&name).is_some(), "{name}");
+        }
     }
 
     #[test]

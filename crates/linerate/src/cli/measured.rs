@@ -154,7 +154,7 @@ pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
 
 /// What another tool read of a disk, and sent over an interface of this machine: each can do that at least.
 fn foreign_parts(run: &Run, machine: Option<&Machine>, protocol: Protocol) -> MeasuredParts {
-    let is_disk = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let is_disk = run.bottleneck();
     let full: Vec<&String> = is_disk
         .iter()
         .filter(|limit| limit.kind == LimitKind::Disk)

@@ -18,7 +18,7 @@ use linerate_model::plan::Goal;
 pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> {
     let gate = Gate::open(&args.output.expect)?;
     let stop = stop_on_signals()?;
-    let order = MemorySpec {
+    let spec = MemorySpec {
         kernels: args.kernels.clone(),
         strides: args.stride.clone(),
         working_sets: args.working_set.clone(),
@@ -29,7 +29,7 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     let mut saving = Saving::begin(ResultTarget::of(&args.output, &gate), &stop, output)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
-    let points = points(&machine, &order).map_err(Failure::usage)?;
+    let points = points(&machine, &spec).map_err(Failure::usage)?;
     let goal = Goal { seconds: args.seconds, repeats: args.repeats, ..Goal::default() };
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
@@ -42,7 +42,7 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     };
     let done = sweep(
         Sweep { machine: &machine, sysroot: &sysroot, stop: &stop, listener: &mut progress, save: &mut save },
-        &order,
+        &spec,
         &points,
     );
     progress.finish();

@@ -53,8 +53,8 @@ mod tests {
             ("lsit", "list"),
             ("compair", "compare"),
         ] {
-            let said = sentence(word, &definition);
-            assert_eq!(said, format!("{word} is not a command: did you mean `linerate {meant}`?"));
+            let message = sentence(word, &definition);
+            assert_eq!(message, format!("{word} is not a command: did you mean `linerate {meant}`?"));
         }
         assert_eq!(
             sentence("frobnicate", &definition),
@@ -63,8 +63,8 @@ mod tests {
         let of_wall = sentence("shwo", &wall_definition());
         assert!(of_wall.ends_with("did you mean `linerate-wall show`?"), "{of_wall}");
         for (word, _) in FORMER {
-            let said = sentence(word, &definition);
-            assert!(said.starts_with(word) && said.lines().count() == 1, "{said}");
+            let message = sentence(word, &definition);
+            assert!(message.starts_with(word) && message.lines().count() == 1, "{message}");
             assert!(definition.find_subcommand(word).is_none(), "{word} is there");
         }
     }

@@ -3,7 +3,7 @@
 
 mod agent;
 mod agent_addresses;
-mod agent_told;
+mod agent_events;
 mod arguments;
 mod capture;
 mod check;

@@ -16,13 +16,13 @@ pub(super) fn network(args: &NetworkArgs, output: &Output) -> Result<u8, Failure
     let gate = Gate::open(&args.output.expect)?;
     // Several descriptors for each stream.
     linerate_system::storage::raise_open_files();
-    let order = order(args);
+    let spec = spec_of(args);
     conducted(ResultTarget::of(&args.output, &gate), "network", &args.live, true, output, |context| {
         match &args.iperf3 {
-            Some(server) => conduct_iperf3(context, &order, server),
+            Some(server) => conduct_iperf3(context, &spec, server),
             None => match no_receiver(args) {
-                Some(wanted) => conduct_no_receiver(context, &order, &wanted),
-                None => conduct_network(context, &order),
+                Some(wanted) => conduct_no_receiver(context, &spec, &wanted),
+                None => conduct_network(context, &spec),
             },
         }
     })
@@ -34,7 +34,7 @@ fn no_receiver(args: &NetworkArgs) -> Option<NoReceiverSpec> {
     (!to.is_empty()).then_some(NoReceiverSpec { to, nics, agreed: args.yes })
 }
 
-fn order(args: &NetworkArgs) -> NetworkSpec {
+fn spec_of(args: &NetworkArgs) -> NetworkSpec {
     NetworkSpec {
         name: args.name.clone(),
         peers: args.peer.clone(),

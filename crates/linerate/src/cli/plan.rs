@@ -156,7 +156,7 @@ fn measured_parts(
     }
 }
 
-/// What TCP carries over the long way that was asked about: with this machine's buffers, both hosts being set alike.
+/// What TCP carries over the long path that was asked about: with this machine's buffers, both hosts being set alike.
 fn way(
     args: &PlanArgs,
     parts: &MachineParts,

@@ -41,7 +41,7 @@ pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
         interrupted(store.as_deref()).lines().for_each(|line| output.complain(line));
     })?;
     let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
-    let selection = select(&spec).map_err(failure)?;
+    let selection = select(&spec.paths, &spec.url).map_err(failure)?;
     let left_out = selection.left_out;
     let (there, total) = (AtomicU64::new(0), Some(selection.bytes()));
     let done = Progress::of_transfer("put", output, &args.transfer, (&there, total), |watch| {

@@ -21,8 +21,8 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     }
     args.server.refuse()?;
     let sink_room = StorageLimits { keep_bytes: None, limit_bytes: args.sink_limit };
-    let (goal, order) = flow_of(args.ends.clone(), args.method.clone(), args.protocol, &args.gentle)?;
-    let protocols = run_flow::check(args.run_flow, &goal, &order, &args.sink)?;
+    let (goal, spec) = flow_of(args.ends.clone(), args.method.clone(), args.protocol, &args.gentle)?;
+    let protocols = run_flow::check(args.run_flow, &goal, &spec, &args.sink)?;
     let goal = Goal {
         flow: args.run_flow,
         sinks: args.sink.clone(),
@@ -33,22 +33,22 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
         experiment: !args.observe,
         ..goal
     };
-    let order = RunSpec { stages: args.stages.clone(), sink_room, ..order };
+    let spec = RunSpec { stages: args.stages.clone(), sink_room, ..spec };
     let target = ResultTarget::of(&args.output, &gate);
-    conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &order))
+    conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &spec))
 }
 
 /// The flow that was named, to be measured in all its stages.
 pub(super) fn flow_of(
-    ends: EndsArgs,
+    args: EndsArgs,
     method: MethodArgs,
     protocols: &[Protocol],
     limits: &GentleArgs,
 ) -> Result<(Goal, RunSpec), Failure> {
     let GentleArgs { rate_limit, idle } = gentle(limits)?;
     let goal = Goal {
-        sources: ends.source,
-        peers: ends.peer,
+        sources: args.source,
+        peers: args.peer,
         protocols: protocols.to_vec(),
         seconds: None,
         repeats: ROUNDS,
@@ -66,21 +66,21 @@ pub(super) fn flow_of(
         flow: RunFlow::default(),
         sinks: Vec::new(),
     };
-    let order = RunSpec {
+    let spec = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
-        scratch_bytes: ends.amount,
+        scratch_bytes: args.amount,
         sink_room: StorageLimits::default(),
-        key_file: ends.key_file,
+        key_file: args.key_file,
         io_uring: may_use_io_uring(),
         earlier: measured::earlier,
     };
-    Ok((goal, order))
+    Ok((goal, spec))
 }
 
 /// What was asked for, where this process may do so.
 pub(super) fn gentle(args: &GentleArgs) -> Result<GentleArgs, Failure> {
     if args.idle {
-        linerate_system::idle::is_allowed().map_err(|error| {
+        linerate_system::idle::check_allowed().map_err(|error| {
             Failure::Lacks(format!(
                 "--idle: {error}; a container's seccomp filter may forbid it: allow sched_setscheduler and \
                  ioprio_set, or leave it away"

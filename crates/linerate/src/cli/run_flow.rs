@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(super) fn check(
     flow: RunFlow,
     goal: &Goal,
-    order: &RunSpec,
+    spec: &RunSpec,
     sinks: &[PathBuf],
 ) -> Result<Vec<Protocol>, Failure> {
     if flow != RunFlow::NetworkToDisk && !sinks.is_empty() {
@@ -45,22 +45,22 @@ pub(super) fn check(
         ));
     }
     if flow.receives() {
-        nothing_read(name, goal, order)?;
+        nothing_read(name, goal, spec)?;
     }
     Ok(vec![Protocol::Tcp])
 }
 
 /// What comes in is read from no file here, and written as all sinks are.
-fn nothing_read(name: &str, goal: &Goal, order: &RunSpec) -> Result<(), Failure> {
-    let given = [
+fn nothing_read(name: &str, goal: &Goal, spec: &RunSpec) -> Result<(), Failure> {
+    let options = [
         ("--source", !goal.sources.is_empty()),
-        ("--amount", order.scratch_bytes.is_some()),
+        ("--amount", spec.scratch_bytes.is_some()),
         ("--transfer", goal.block_bytes.is_some()),
         ("--queue-depth", goal.queue_depth.is_some()),
         ("--datagram", goal.datagram_bytes.is_some()),
         ("--method", goal.zero_copy.is_some()),
     ];
-    match given.iter().find(|(_, given)| *given) {
+    match options.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((word, _)) => Err(Failure::usage(format!(
             "{word} is about what is read and sent here, and with --flow {name} nothing is: leave it away"

@@ -191,12 +191,12 @@ pub(super) fn keep(run: &Run, output: &Output) -> Option<u64> {
     if run.measurements.is_empty() {
         return None;
     }
-    let kept = ResultStore::of_user().and_then(|store| store.keep(run));
-    if let Err(why) = &kept {
+    let stored = ResultStore::of_user().and_then(|store| store.keep(run));
+    if let Err(why) = &stored {
         output
             .complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));
     }
-    kept.ok()
+    stored.ok()
 }
 
 /// The last line of a screen: what shows the kept result as a page.

@@ -248,7 +248,7 @@ fn text_of(run: &Run) -> String {
         let (files, bytes) = (counted(summary.taken_files, "file"), show_size(summary.taken_bytes));
         text.push_str(&format!("  took {files}, {bytes}\n"));
     }
-    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = run.bottleneck();
     if let (Some(measured), Some(limit)) = (run.measurements.first(), limit) {
         let moved = measured.bytes_per_second;
         let (bytes_rate, bits_rate) = (show_bytes_rate(moved), show_bits_rate(moved));

@@ -53,17 +53,12 @@ fn text_of(run: &Run, left_out: Option<String>) -> String {
     let Some(transfer) = &run.transfer else { return String::new() };
     let is_get = run.stage == Some(Stage::Get);
     let of = |outcome| transfer.files.iter().filter(move |file| file.outcome == outcome);
-    let mut text = String::new();
-    for (outcome, what) in [
-        (TransferOutcome::AlreadyThere, "there already, with the same size and time"),
-        (TransferOutcome::Unfinished, "unfinished: the same command goes on where it ended"),
-        (TransferOutcome::Failed, "failed"),
-    ] {
-        let count = of(outcome).count() as u64;
-        if count > 0 {
-            text.push_str(&format!("{} {what}\n", counted(count, "file")));
-        }
-    }
+    let count = |outcome| of(outcome).count() as u64;
+    let mut text = not_moved([
+        count(TransferOutcome::AlreadyThere),
+        count(TransferOutcome::Unfinished),
+        count(TransferOutcome::Failed),
+    ]);
     text.extend(left_out.map(|line| line + "\n"));
     let moved = of(if is_get { TransferOutcome::Fetched } else { TransferOutcome::Put });
     for file in moved.clone().take(MOST_PRINTED) {
@@ -82,7 +77,7 @@ fn text_of(run: &Run, left_out: Option<String>) -> String {
         let (size, rate) = (show_size(*bytes), show_bytes_rate(*bytes_per_second));
         text.push_str(&format!("{size} by {}, {rate}\n", printable(nic)));
     }
-    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = run.bottleneck();
     if let (Some(measured), Some(limit)) = (run.measurements.first(), limit) {
         let (size, rate) = (show_size(transfer.moved_bytes), measured.bytes_per_second);
         let (bytes_rate, bits_rate) = (show_bytes_rate(rate), show_bits_rate(rate));
@@ -92,18 +87,31 @@ fn text_of(run: &Run, left_out: Option<String>) -> String {
     text
 }
 
+/// How many files were there already, are unfinished, and failed.
+pub(super) fn not_moved(counts: [u64; 3]) -> String {
+    let whats = [
+        "there already, with the same size and time",
+        "unfinished: the same command goes on where it ended",
+        "failed",
+    ];
+    let lines = counts.into_iter().zip(whats).filter(|(count, _)| *count > 0);
+    lines.map(|(count, what)| format!("{} {what}\n", counted(count, "file"))).collect()
+}
+
 /// What the content of a file was compared by, behind its size.
 fn comparison(file: &TransferFile) -> String {
     if file.verified.is_empty() {
         return match file.kept_not_compared_bytes {
             _ if file.outcome == TransferOutcome::Put => String::new(),
             0 => ", not compared".into(),
-            kept => format!(", {} kept from an earlier start, not compared", show_size(kept)),
+            already_there => {
+                format!(", {} kept from an earlier start, not compared", show_size(already_there))
+            }
         };
     }
-    let kept = match file.kept_bytes {
+    let already_there = match file.kept_bytes {
         0 => String::new(),
-        kept => format!(", of which {} were there", show_size(kept)),
+        already_there => format!(", of which {} were there", show_size(already_there)),
     };
-    format!("{kept}, verified by {}", file.verified.join(" and "))
+    format!("{already_there}, verified by {}", file.verified.join(" and "))
 }

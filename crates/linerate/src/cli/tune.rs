@@ -9,7 +9,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
 use linerate_system::clock;
-use linerate_tune::journal::{Host, Journal, JournalLock, JournalState};
+use linerate_tune::journal::{FileLog, Host, Journal, JournalLock, JournalState, Record};
 use linerate_tune::kernel_access::LiveKernel;
 use linerate_tune::{
     self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
@@ -40,16 +40,16 @@ pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 /// The machine that is meant.
-struct Target {
+struct TunedMachine {
     sysroot: Sysroot,
     host: Host,
     folder: PathBuf,
     name: String,
 }
 
-impl Target {
-    fn of(at: &TuneOptions, output: &Output) -> Result<Target, Failure> {
-        if let Some(name) = &at.netns {
+impl TunedMachine {
+    fn of(options: &TuneOptions, output: &Output) -> Result<TunedMachine, Failure> {
+        if let Some(name) = &options.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
                     "network namespace {name}: {error}; `ip netns` lists those that are there, and only root \
@@ -57,12 +57,12 @@ impl Target {
                 ))
             })?;
         }
-        let sysroot = sysroot_of(at.root.as_deref(), output)?;
-        let below = || at.root.as_ref().map(|root| root.join(JOURNAL_FOLDER.trim_start_matches('/')));
-        Ok(Target {
-            host: tune::host(&sysroot, at.netns.as_deref()),
-            folder: at.journal.clone().or_else(below).unwrap_or_else(|| JOURNAL_FOLDER.into()),
-            name: tune::journal_name(at.netns.as_deref()),
+        let sysroot = sysroot_of(options.root.as_deref(), output)?;
+        let below = || options.root.as_ref().map(|root| root.join(JOURNAL_FOLDER.trim_start_matches('/')));
+        Ok(TunedMachine {
+            host: tune::host(&sysroot, options.netns.as_deref()),
+            folder: options.journal.clone().or_else(below).unwrap_or_else(|| JOURNAL_FOLDER.into()),
+            name: tune::journal_name(options.netns.as_deref()),
             sysroot,
         })
     }
@@ -75,10 +75,10 @@ impl Target {
         &self,
         options: &TuneOptions,
         access: &dyn tune::kernel_access::KernelAccess,
-        output: &Output,
-    ) -> Result<TunePlan, Failure> {
+        machine: Machine,
+    ) -> TunePlan {
         let goal = TuneGoal { rate: options.rate, round_trip: options.rtt };
-        Ok(tune::plan(&self.sysroot, machine(options, output)?, goal, access))
+        tune::plan(&self.sysroot, machine, goal, access)
     }
 
     /// What the journal has open, where it can be read.
@@ -91,19 +91,16 @@ impl Target {
     }
 }
 
-fn machine(at: &TuneOptions, output: &Output) -> Result<Machine, Failure> {
-    Ok(probe(&sysroot_of(at.root.as_deref(), output)?))
-}
-
 fn show(args: &TuneArgs, choice: &SettingChoice, output: &Output) -> Result<u8, Failure> {
     let options = &args.options;
-    let target = Target::of(options, output)?;
+    let target = TunedMachine::of(options, output)?;
     // A recording in an archive can be read, too.
+    let machine = probe(&target.sysroot);
     let plan = match LiveKernel::of(&target.sysroot) {
-        Ok(kernel) => target.plan(options, &kernel, output)?,
+        Ok(kernel) => target.plan(options, &kernel, machine),
         Err(_) => {
             let reader = tune::kernel_access::Reader(target.sysroot.clone());
-            target.plan(options, &reader, output)?
+            target.plan(options, &reader, machine)
         }
     };
     if options.json {
@@ -129,51 +126,51 @@ fn show(args: &TuneArgs, choice: &SettingChoice, output: &Output) -> Result<u8, 
 }
 
 fn apply(options: &TuneOptions, choice: &SettingChoice, output: &Output) -> Result<u8, Failure> {
-    let target = Target::of(options, output)?;
+    let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(options, &kernel, output)?;
-    let wishes = plan.wishes(choice)?;
-    if wishes.is_empty() {
+    let plan = target.plan(options, &kernel, probe(&target.sysroot));
+    let changes = plan.changes(choice)?;
+    if changes.is_empty() {
         output.complain(
             "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows \
              why",
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", options.yes, output)? {
+    if !ask(&screen::changes(&changes, &plan), "Change these settings", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, options.json, output)
+    carry_out(&target, &kernel, &changes, options.json, output)
 }
 
 fn carry_out(
-    target: &Target,
+    target: &TunedMachine,
     kernel: &LiveKernel,
-    wishes: &[WantedValue],
+    changes: &[WantedValue],
     json: bool,
     output: &Output,
 ) -> Result<u8, Failure> {
-    let held = JournalLock::lock(&target.folder, &target.name)?;
+    let lock = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, records) = following(&held, target, output)?;
-        let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
+        let (mut log, state) = read_journal(&lock, target, output)?;
+        let mut journal = Journal::new(&mut log, state);
         let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
-        let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, wishes);
+        let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, changes);
         if journal.state().steps.is_empty() {
-            held.discard()?;
+            lock.discard()?;
         }
         outcomes?
     };
-    tell(target, &outcomes, json, output)
+    print_outcomes(target, &outcomes, json, output)
 }
 
-/// The journal's file and lines, of this machine.
-fn following(
-    held: &JournalLock,
-    target: &Target,
+/// The journal's file, and what its lines came to, of this machine.
+fn read_journal(
+    lock: &JournalLock,
+    target: &TunedMachine,
     output: &Output,
-) -> Result<(linerate_tune::journal::FileLog, Vec<linerate_tune::journal::Record>), Failure> {
-    let (records, cut) = held.read()?;
+) -> Result<(FileLog, JournalState), Failure> {
+    let (records, cut) = lock.read()?;
     if cut > 0 {
         output.complain(&format!(
             "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet \
@@ -181,43 +178,47 @@ fn following(
             target.folder.display()
         ));
     }
-    let state = JournalState::of(records.clone()).map_err(|damage| damaged(target, &damage.0))?;
-    tune::check_host(&state, &target.host, &target.folder)?;
-    Ok((held.open()?, records))
+    let state = state_of(records, target)?;
+    Ok((lock.open()?, state))
 }
 
-fn damaged(target: &Target, why: &str) -> Failure {
-    Failure::Lacks(format!(
-        "the journal in {} cannot be followed: {why}; restore by hand what it calls “old”, then move it away",
-        target.folder.display()
-    ))
+fn state_of(records: Vec<Record>, target: &TunedMachine) -> Result<JournalState, Failure> {
+    let state = JournalState::of(records).map_err(|damage| {
+        Failure::Lacks(format!(
+            "the journal in {} cannot be followed: {}; restore by hand what it calls “old”, then move it away",
+            target.folder.display(),
+            damage.0
+        ))
+    })?;
+    tune::check_host(&state, &target.host, &target.folder)?;
+    Ok(state)
 }
 
 fn undo(args: &UndoArgs, options: &TuneOptions, output: &Output) -> Result<u8, Failure> {
-    let target = Target::of(options, output)?;
+    let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: args.force.clone(), forget: args.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing(&target, options.json, output);
+        return nothing_to_undo(&target, options.json, output);
     }
-    let held = JournalLock::lock(&target.folder, &target.name)?;
+    let lock = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, records) = following(&held, &target, output)?;
-        let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(&target, &damage.0))?;
+        let (mut log, state) = read_journal(&lock, &target, output)?;
+        let mut journal = Journal::new(&mut log, state);
         leave.check(journal.state())?;
         let outcomes = tune::undo(&kernel, &mut journal, &target.host, &leave)?;
         if journal.state().open().next().is_none() {
-            held.put_aside()?;
+            lock.put_aside()?;
         }
         outcomes
     };
-    tell(&target, &outcomes, options.json, output)
+    print_outcomes(&target, &outcomes, options.json, output)
 }
 
-fn nothing(target: &Target, json: bool, output: &Output) -> Result<u8, Failure> {
+fn nothing_to_undo(target: &TunedMachine, json: bool, output: &Output) -> Result<u8, Failure> {
     if json {
-        return tell(target, &[], true, output);
+        return print_outcomes(target, &[], true, output);
     }
     output.print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
     Ok(0)
@@ -229,25 +230,23 @@ fn persist(options: &TuneOptions, output: &Output) -> Result<u8, Failure> {
             "a network namespace does not outlive a boot: put its settings where it is made".into(),
         ));
     }
-    let target = Target::of(options, output)?;
+    let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
-    let state = JournalState::of(tune::look(&target.folder, &target.name)?)
-        .map_err(|damage| damaged(&target, &damage.0))?;
-    tune::check_host(&state, &target.host, &target.folder)?;
+    let state = state_of(tune::look(&target.folder, &target.name)?, &target)?;
     let program = std::env::current_exe().unwrap_or_default();
     let lasting = tune::persistence(&state, &program);
     for (id, why) in &lasting.left {
         output.complain(&format!("{id} does not last: {why}"));
     }
-    if lasting.wishes.is_empty() {
+    if lasting.changes.is_empty() {
         return Err(Failure::Lacks(
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", options.yes, output)? {
+    if !ask(&screen::files(&lasting.changes), "Write these files", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, options.json, output)
+    carry_out(&target, &kernel, &lasting.changes, options.json, output)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.
@@ -271,7 +270,12 @@ struct OutcomesOutput<'a> {
     outcomes: &'a [SettingOutcome],
 }
 
-fn tell(target: &Target, outcomes: &[SettingOutcome], json: bool, output: &Output) -> Result<u8, Failure> {
+fn print_outcomes(
+    target: &TunedMachine,
+    outcomes: &[SettingOutcome],
+    json: bool,
+    output: &Output,
+) -> Result<u8, Failure> {
     if json {
         output.print_json(&OutcomesOutput {
             schema: 1,

@@ -34,7 +34,7 @@ pub(super) fn start() -> Failure {
 
 fn replace_process() -> WallProgramError {
     let folder = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_path_buf));
-    let Some(program) = found(folder.as_deref()) else {
+    let Some(program) = find_program(folder.as_deref()) else {
         let beside = folder.map(|folder| format!("{} or ", folder.display())).unwrap_or_default();
         return WallProgramError::Absent { beside };
     };
@@ -47,7 +47,7 @@ fn replace_process() -> WallProgramError {
 }
 
 /// An empty or relative folder of PATH would be one of the working directory, which may be another user's.
-fn found(own: Option<&Path>) -> Option<PathBuf> {
+fn find_program(own: Option<&Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let of_path = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
     let folders = own.map(Path::to_path_buf).into_iter().chain(of_path);

@@ -32,10 +32,22 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let latest = Arc::new(LatestMoment::default());
     let page = args.listen.map(|listen| page(args, listen, latest.clone(), output)).transpose()?;
     let full = !args.json && args.count.is_none() && std::io::stdout().is_terminal() && !is_dumb();
-    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(args, latest.clone(), output) };
+    let mut screen = MomentOutput {
+        output,
+        json: args.json,
+        left: args.count,
+        recorder: None,
+        bottleneck: None,
+        unknown: BTreeMap::new(),
+        latest: latest.clone(),
+        page: page.is_some(),
+        full,
+        late: Vec::new(),
+    };
     if !full {
-        page.iter()
-            .for_each(|page| output.complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
+        if let Some(page) = &page {
+            output.complain(&format!("page at {0}, metrics at {0}metrics", page.url()));
+        }
         let done = moments(args, &mut screen, &stop)?;
         if page.is_some() && args.replay.is_some() && args.count.is_none() {
             stay(&latest, &stop, output);
@@ -48,7 +60,7 @@ pub(super) fn watch(args: &WatchArgs, output: &Output) -> Result<u8, Failure> {
     let done = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let done = moments(args, &mut screen, &stop);
-            // What has ended well stays on the screen; what has not is told once that is given back.
+            // What has ended well stays on the screen; an error is said once that is given back.
             match done {
                 Ok(_) => latest.end(),
                 Err(_) => stop.end(),
@@ -87,7 +99,7 @@ fn stay(latest: &LatestMoment, stop: &Stop, output: &Output) {
 }
 
 /// The moments of this machine or of a recording.
-fn moments(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
+fn moments(args: &WatchArgs, screen: &mut MomentOutput<'_>, stop: &Stop) -> Result<u8, Failure> {
     match &args.replay {
         Some(path) => replay(args, path, screen, stop),
         None => live(args, screen, stop),
@@ -103,8 +115,8 @@ fn page(
 ) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &args.token_file {
-        let (key, made) = Key::read_or_make_file(path)?;
-        if made {
+        let (key, is_new) = Key::read_or_make_file(path)?;
+        if is_new {
             output
                 .complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
         }
@@ -113,11 +125,11 @@ fn page(
     Page::start(latest, PageSettings { listen, token })
 }
 
-fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
+fn live(args: &WatchArgs, screen: &mut MomentOutput<'_>, stop: &Stop) -> Result<u8, Failure> {
     let sysroot = sysroot_of(args.root.as_deref(), screen.output)?;
-    named(&sysroot, "/sys/class/net", &args.nic, "interface")?;
-    named(&sysroot, "/sys/class/block", &args.disk, "disk")?;
-    let order = WatchSpec {
+    check_is_there(&sysroot, "/sys/class/net", &args.nic, "interface")?;
+    check_is_there(&sysroot, "/sys/class/block", &args.disk, "disk")?;
+    let spec = WatchSpec {
         interval: args.interval,
         nics: args.nic.clone(),
         disks: args.disk.clone(),
@@ -126,9 +138,9 @@ fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Fa
         measured: if args.root.is_none() { measured_devices(&sysroot) } else { BTreeMap::new() },
         lean: false,
     };
-    // Before the first sample: a file that cannot be made is told at once.
+    // Before the first sample: that a file cannot be made is said at once.
     screen.recorder = args.record.as_deref().map(Recorder::create).transpose().map_err(Failure::lacks)?;
-    let mut watch = LiveWatch::start(&sysroot, &order).map_err(Failure::lacks)?;
+    let mut watch = LiveWatch::start(&sysroot, &spec).map_err(Failure::lacks)?;
     while screen.wants_more() {
         let Some(moment) = watch.next(stop) else { break };
         screen.show(&moment)?;
@@ -136,7 +148,7 @@ fn live(args: &WatchArgs, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Fa
     Ok(0)
 }
 
-fn replay(args: &WatchArgs, path: &Path, screen: &mut Screen<'_>, stop: &Stop) -> Result<u8, Failure> {
+fn replay(args: &WatchArgs, path: &Path, screen: &mut MomentOutput<'_>, stop: &Stop) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = clock::now();
     for moment in Replay::open(path).map_err(Failure::lacks)? {
@@ -164,7 +176,7 @@ fn gap(before_ms: i64, now_ms: i64, speed: f64) -> Duration {
 }
 
 /// What was named is there when the watch begins; it may vanish and come back later.
-fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Result<(), Failure> {
+fn check_is_there(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Result<(), Failure> {
     let there = sysroot.list(folder);
     match names.iter().find(|name| !there.contains(name)) {
         Some(name) => Err(Failure::Lacks(format!(
@@ -176,12 +188,12 @@ fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Resul
 }
 
 /// Where moments go: the latest of the views, lines on standard output, and a file.
-struct Screen<'a> {
+struct MomentOutput<'a> {
     output: &'a Output,
     json: bool,
     left: Option<u64>,
     recorder: Option<Recorder>,
-    /// What was told of already: once is enough.
+    /// What was printed already: once is enough.
     bottleneck: Option<String>,
     unknown: BTreeMap<String, String>,
     latest: Arc<LatestMoment>,
@@ -189,26 +201,11 @@ struct Screen<'a> {
     page: bool,
     /// The full screen is drawn from the latest, and nothing else may write on it.
     full: bool,
-    /// What is to be told when the full screen is gone.
+    /// Sentences for when the full screen is gone.
     late: Vec<String>,
 }
 
-impl<'a> Screen<'a> {
-    fn new(args: &WatchArgs, latest: Arc<LatestMoment>, output: &'a Output) -> Self {
-        Screen {
-            output,
-            json: args.json,
-            left: args.count,
-            recorder: None,
-            bottleneck: None,
-            unknown: BTreeMap::new(),
-            latest,
-            page: false,
-            full: false,
-            late: Vec::new(),
-        }
-    }
-
+impl MomentOutput<'_> {
     fn wants_more(&self) -> bool {
         self.left != Some(0)
     }
@@ -240,11 +237,11 @@ impl<'a> Screen<'a> {
         }
         let mut text = format!("{}\n", printable(&lines::line(moment)));
         if moment.bottleneck != self.bottleneck {
-            let told = match &moment.bottleneck {
+            let line = match &moment.bottleneck {
                 Some(what) => format!("          at its limit: {what} ({})", moment.bottleneck_by),
                 None => "          nothing is at its limit any more".into(),
             };
-            text.push_str(&format!("{}\n", printable(&told)));
+            text.push_str(&format!("{}\n", printable(&line)));
             self.bottleneck = moment.bottleneck.clone();
         }
         self.output.print(&text)

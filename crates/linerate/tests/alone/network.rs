@@ -1,7 +1,8 @@
 //! `linerate network` on loopback: a rate that is kept, and UDP without a loss.
 
+use crate::support::disk::measurements;
 use crate::support::neighbours::undisturbed;
-use crate::support::network::{QUICK, measurements, network};
+use crate::support::network::{QUICK, network};
 use crate::support::process::Ends;
 
 #[test]

@@ -1,28 +1,13 @@
 //! `linerate check` as a user meets it: measured once, then judged against a history.
 
+use super::kept::State;
 use crate::support::process::{Ends, ProcessEnd};
 use crate::support::{disk, keep_apart, linerate};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-struct State(tempfile::TempDir);
-
 impl State {
-    fn new() -> State {
-        State(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn ran(&self, words: &[&str]) -> ProcessEnd {
-        let mut command = linerate();
-        keep_apart(&mut command, self.0.path());
-        command.args(words).current_dir(self.0.path()).ended()
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.0.path().join("linerate/results")
-    }
-
     /// Keeps a run of this host, of another day, whose path was this fast.
     fn keep(&self, run: &Value, number: u32, rate: f64) {
         let mut run = run.clone();

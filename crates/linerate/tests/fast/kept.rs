@@ -22,14 +22,14 @@ const QUICK: [&str; 11] = [
 ];
 
 /// A state folder of a test's own.
-struct State(tempfile::TempDir);
+pub struct State(pub tempfile::TempDir);
 
 impl State {
-    fn new() -> State {
+    pub fn new() -> State {
         State(tempfile::tempdir().expect("a directory"))
     }
 
-    fn ran(&self, words: &[&str]) -> ProcessEnd {
+    pub fn ran(&self, words: &[&str]) -> ProcessEnd {
         let mut command = linerate();
         keep_apart(&mut command, self.0.path());
         command.args(words).current_dir(self.0.path()).env("COLUMNS", "140").ended()
@@ -53,7 +53,7 @@ impl State {
         list["results"].as_array().expect("results").clone()
     }
 
-    fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.0.path().join("linerate/results")
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 const TILE: TileId = TileId { row: 0, column: 0 };
 
-fn key() -> Key {
+pub fn key() -> Key {
     Key::from_hex(&"5a".repeat(32)).expect("a key")
 }
 

@@ -3,11 +3,11 @@
 
 mod server;
 
+use super::wall_control::key;
 use crate::support::browser::{Browser, PATIENCE, Tab, chromium};
 use crate::support::fake_wall as fake;
 use crate::support::fake_wall::{FRAMES, Fake, all_that_is_done};
 use crate::support::process::until;
-use linerate::agent::Key;
 use linerate::wall::control::{
     Conductor, ControlMessage, ControlRequest, Hub, HubSettings, ScreenReport, View,
 };
@@ -15,10 +15,6 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-fn key() -> Key {
-    Key::from_hex(&"5a".repeat(32)).expect("a key")
-}
 
 fn hub_at(fake: &Arc<Fake>, page: SocketAddr) -> Hub {
     let conductor: Arc<dyn Conductor> = fake.clone();

@@ -1,6 +1,5 @@
 //! `linerate network` as a user runs it, and its product.
 
-use serde_json::Value;
 use std::process::Command;
 
 /// Short windows, no latency unless asked for.
@@ -11,9 +10,4 @@ pub fn network(words: &[&str]) -> Command {
     let mut command = super::linerate();
     command.arg("network").args(words).env("NO_COLOR", "1");
     command
-}
-
-/// The measurements of a product.
-pub fn measurements(run: &Value) -> &Vec<Value> {
-    run["measurements"].as_array().expect("measurements")
 }

@@ -44,19 +44,19 @@ pub(crate) fn rewrite(
     rewritten
 }
 
-fn file(path: &Path, bytes: &[u8], words: &mut PrivateNames) -> Recorded {
+fn file(path: &Path, bytes: &[u8], private_names: &mut PrivateNames) -> Recorded {
     let is = |name: &str| path.ends_with(name);
     if is("dmi/tables/DMI") {
-        return Recorded::File(binary::smbios(bytes, words.names));
+        return Recorded::File(binary::smbios(bytes, private_names.names));
     }
     if is("config") && path.starts_with("sys/devices") && CONFIGURATION_BYTES.contains(&bytes.len()) {
         return Recorded::File(binary::configuration(bytes));
     }
-    let left_out = |words: &mut PrivateNames| {
-        words.names.leave_out(bytes);
+    let left_out = |private_names: &mut PrivateNames| {
+        private_names.names.leave_out(bytes);
         Recorded::Unread(UnreadReason::Other(LEFT_OUT.into()))
     };
-    let Ok(text) = std::str::from_utf8(bytes) else { return left_out(words) };
+    let Ok(text) = std::str::from_utf8(bytes) else { return left_out(private_names) };
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let lines = |of: &mut dyn FnMut(&str) -> String| -> String {
         text.split('\n').map(of).collect::<Vec<_>>().join("\n")
@@ -64,54 +64,54 @@ fn file(path: &Path, bytes: &[u8], words: &mut PrivateNames) -> Recorded {
     let rewritten = match name {
         "hostname" | "domainname" if path.starts_with("proc/sys/kernel") => whole(text, |host| match host {
             "" | "(none)" | "localhost" => host.to_string(),
-            _ => words.names.of(NameKind::Host, host),
+            _ => private_names.names.of(NameKind::Host, host),
         }),
-        "mountinfo" => lines(&mut |line| words.mountinfo(line)),
-        "mounts" => lines(&mut |line| words.mounts(line)),
+        "mountinfo" => lines(&mut |line| private_names.mountinfo(line)),
+        "mounts" => lines(&mut |line| private_names.mounts(line)),
         "cgroup" => lines(&mut |line| match line.rsplit_once(':') {
-            Some((controllers, path)) => format!("{controllers}:{}", words.path(path)),
+            Some((controllers, path)) => format!("{controllers}:{}", private_names.path(path)),
             None => String::new(),
         }),
         // Whatever a container's passwords are called, they are there.
         "environ" => container_of(text).map_or_else(String::new, |name| format!("container={name}\0")),
         "uevent" => lines(&mut |line| match line.split_once('=') {
-            Some(("INTERFACE" | "IFINDEX" | "DEVTYPE", _)) => words.names.text(line),
+            Some(("INTERFACE" | "IFINDEX" | "DEVTYPE", _)) => private_names.names.text(line),
             _ => String::new(),
         }),
         "id" if path.components().any(|part| part.as_os_str() == "ata_device") => generations(text),
-        "backing_file" => whole(text, |file| words.path(file)),
-        "name" if is("dm/name") => whole(text, |name| words.word(name)),
+        "backing_file" => whole(text, |file| private_names.path(file)),
+        "name" if is("dm/name") => whole(text, |name| private_names.word(name)),
         "route" | "ipv6_route" | "if_inet6" => lines(&mut |line| match line.split_whitespace().count() {
             ..LEAST_COLUMNS => String::new(),
-            _ => hexadecimal(line, words.names),
+            _ => hexadecimal(line, private_names.names),
         }),
         "fib_trie" => lines(&mut |line| match is_trie(line) {
-            true => words.names.dotted(line),
+            true => private_names.names.dotted(line),
             false => String::new(),
         }),
         // Some installations put secrets on that line.
-        "cmdline" => words.names.text(&boot::chosen(text).join(" ")),
+        "cmdline" => private_names.names.text(&boot::chosen(text).join(" ")),
         "version" => text
             .split(' ')
             .map(|word| if word.contains('@') { "(user@host)" } else { word })
             .collect::<Vec<_>>()
             .join(" "),
         "address" => {
-            let text = words.names.dotted(text);
-            let text = words.names.text(&text);
+            let text = private_names.names.dotted(text);
+            let text = private_names.names.text(&text);
             // Of a drive behind a network, `traddr=192.0.2.7,trsvcid=4420` and more.
             text.split_inclusive(passing::is_between).map(address_part).collect()
         }
         _ if identities::is_identity(path) => {
-            identities::serial(text, words.names);
-            match identities::is_serial(text.trim()) && words.names.text(text) == text {
+            identities::serial(text, private_names.names);
+            match identities::is_serial(text.trim()) && private_names.names.text(text) == text {
                 // Written in a form that the list of what is searched for does not have.
-                true => whole(text, |text| words.names.of(NameKind::Serial, text.trim())),
-                false => words.names.text(text),
+                true => whole(text, |text| private_names.names.of(NameKind::Serial, text.trim())),
+                false => private_names.names.text(text),
             }
         }
-        _ if passing::passes(name, text) => words.names.text(text),
-        _ => return left_out(words),
+        _ if passing::passes(name, text) => private_names.names.text(text),
+        _ => return left_out(private_names),
     };
     Recorded::File(rewritten.into_bytes())
 }
@@ -134,11 +134,11 @@ fn address_part(part: &str) -> String {
 /// A drive's IDENTIFY data, words of four hexadecimal digits: the SATA generations alone. Elsewhere in it
 /// stand its serial number and world-wide name (ACS-3, 7.12.7).
 fn generations(text: &str) -> String {
-    let kept = |(at, word): (usize, &str)| match at == SATA_GENERATIONS && word.len() == 4 {
+    let word_kept = |(at, word): (usize, &str)| match at == SATA_GENERATIONS && word.len() == 4 {
         true if passing::is_figure(word) => word.to_string(),
         _ => "0000".to_string(),
     };
-    text.split_ascii_whitespace().enumerate().map(kept).collect::<Vec<_>>().join(" ") + "\n"
+    text.split_ascii_whitespace().enumerate().map(word_kept).collect::<Vec<_>>().join(" ") + "\n"
 }
 
 /// A line of `/proc/net/fib_trie`: a table, a node, a leaf or a route.

@@ -60,7 +60,7 @@ pub fn capture(sysroot: &Sysroot) -> Result<Capture, CaptureError> {
     files::rewrite(&found, &mut names);
     names.settle();
     let mut entries = files::rewrite(&found, &mut names);
-    let asked = asked(&machine, &entries, &mut names)?;
+    let asked = missing_answers(&machine, &entries, &mut names)?;
     entries.insert(PathBuf::from(ASKED), Recorded::File(asked));
     Ok(Capture { entries, replaced: names.replaced() })
 }
@@ -90,7 +90,7 @@ fn record(sysroot: &Sysroot, machine: &Machine) -> BTreeMap<PathBuf, Recorded> {
 
 /// What a probe of the entries would lack, as JSON. Addresses of interfaces are reported whole: files show them
 /// only in part.
-fn asked(
+fn missing_answers(
     machine: &Machine,
     entries: &BTreeMap<PathBuf, Recorded>,
     names: &mut Names,

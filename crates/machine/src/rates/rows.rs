@@ -13,12 +13,12 @@ pub(crate) fn rows<const CELLS: usize, T>(
             continue;
         }
         let mut cells = line.split('|').map(str::trim);
-        let made = row(std::array::from_fn(|_| cells.next().unwrap_or_default()), source);
+        let parsed = row(std::array::from_fn(|_| cells.next().unwrap_or_default()), source);
         debug_assert!(
-            made.is_some() && cells.next().is_none(),
+            parsed.is_some() && cells.next().is_none(),
             "a row of the tables that is not understood: {line}"
         );
-        rows.extend(made);
+        rows.extend(parsed);
     }
     rows
 }

@@ -86,9 +86,8 @@ impl Topology<'_> {
 
     /// Addresses from a disk's or an interface's function up to its root port.
     fn path_up(&self, name: &str) -> Vec<&str> {
-        let disk =
-            self.machine.disks.iter().find(|disk| disk.name == name).and_then(|disk| disk.pci.as_deref());
-        let nic = || self.machine.nics.iter().find(|nic| nic.name == name).and_then(|nic| nic.pci.as_deref());
+        let disk = self.machine.disk(name).and_then(|disk| disk.pci.as_deref());
+        let nic = || self.machine.nic(name).and_then(|nic| nic.pci.as_deref());
         let Some(function) = disk.or_else(nic).and_then(|address| self.find(address)) else {
             return Vec::new();
         };

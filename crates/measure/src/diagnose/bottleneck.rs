@@ -100,48 +100,49 @@ fn named_limit(
     let bits = |one, many| rated_parts(one, many, parts, show_bits_rate, show_bits_rate_within);
     let one = parts[0];
     let in_bits = || show_bits_rate_within(one.capacity, one.interval);
-    let text = match kind {
+    match kind {
         ResourceKind::Disk => match &prediction.of_disks {
             DiskLimit::Disks if prediction.is_of_sink() => {
                 let (host, disk) = one.id.split_once("/disk:").unwrap_or(("the peer", &one.id));
                 let name = format!("the sink's disk {disk} on {host}");
-                return NamedLimit { name, ..bytes("disk", "disks") };
+                NamedLimit { name, ..bytes("disk", "disks") }
             }
-            DiskLimit::Disks => return bytes("disk", "disks"),
+            DiskLimit::Disks => bytes("disk", "disks"),
             DiskLimit::Volumes { members, busiest } => {
                 let below = format!(
                     "; none of its {members} disks is busy for more than {:.0} % of the time",
                     busiest * 100.0
                 );
                 let named = bytes("the volume", "volumes");
-                return NamedLimit { figure: named.figure.clone() + &below, ..named };
+                NamedLimit { figure: named.figure.clone() + &below, ..named }
             }
             DiskLimit::Reads(_) => {
                 let named = bytes("disk", "disks");
                 let name = format!("too few reads in flight on {}", named.name);
-                return NamedLimit { name, several: true, ..named };
+                NamedLimit { name, several: true, ..named }
             }
         },
-        ResourceKind::Volume => return bytes("the volume", "volumes"),
-        ResourceKind::Nic if plan.loopback => format!("the host's own stack (loopback, {})", in_bits()),
-        ResourceKind::Nic => return bits("NIC", "NICs"),
-        ResourceKind::Pcie => return bytes("the PCIe link", "PCIe links"),
-        ResourceKind::SocketLink => {
-            return bytes("the link between the sockets", "links between the sockets");
+        ResourceKind::Volume => bytes("the volume", "volumes"),
+        ResourceKind::Nic if plan.loopback => {
+            NamedLimit::new("the host's own stack", format!("loopback, {}", in_bits()))
         }
+        ResourceKind::Nic => bits("NIC", "NICs"),
+        ResourceKind::Pcie => bytes("the PCIe link", "PCIe links"),
+        ResourceKind::SocketLink => bytes("the link between the sockets", "links between the sockets"),
         ResourceKind::Memory => {
             let why = one.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
-            format!("the memory ({}{why})", show_bytes_rate_within(one.capacity, one.interval))
+            NamedLimit::new("the memory", show_bytes_rate_within(one.capacity, one.interval) + &why)
         }
-        ResourceKind::Controller => shared(parts),
+        ResourceKind::Controller => NamedLimit::new(shared(parts), ""),
         ResourceKind::Cpu => cpu(prediction, plan),
         ResourceKind::Window if one.id.ends_with("udp") => {
-            format!("UDP's window, which the receiver's buffer bounds ({})", in_bits())
+            NamedLimit::new("UDP's window, which the receiver's buffer bounds", in_bits())
         }
-        ResourceKind::Window => format!("TCP's window ({})", in_bits()),
-        ResourceKind::Loss => format!("the loss of packets on the way ({})", in_bits()),
+        ResourceKind::Window => NamedLimit::new("TCP's window", in_bits()),
+        ResourceKind::Loss => NamedLimit::new("the loss of packets on the way", in_bits()),
         ResourceKind::Demand => {
-            format!("what was asked for (--rate-limit, {})", show_bytes_rate(one.capacity))
+            let rate = format!("--rate-limit, {}", show_bytes_rate(one.capacity));
+            NamedLimit::new("what was asked for", rate)
         }
         ResourceKind::Receiver => {
             let network = figures.whole_network(prediction.protocol, false);
@@ -154,8 +155,7 @@ fn named_limit(
             let report = network.and_then(|figure| Some((figure.sender.as_ref()?, figure.bytes_per_second)));
             other_host("the sender on", parts, report)
         }
-    };
-    NamedLimit::from_text(&text)
+    }
 }
 
 /// `disk vda`, `2.64 ± 0.06 GB/s`; `the four disks`, `loop0–loop3, 50.0 MB/s each, together 200 ± 1 MB/s`.
@@ -187,40 +187,39 @@ fn shared(parts: &[&Resource]) -> String {
     }
 }
 
-fn cpu(prediction: &Prediction, plan: &Plan) -> String {
-    let Some(cpu) = &prediction.cpu else { return "the CPU".into() };
-    if cpu.is_stolen() {
-        return format!(
-            "the CPU time that the hypervisor leaves ({:.0} % of it went to others, {:.2} CPU seconds per GB)",
-            cpu.stolen * 100.0,
-            cpu.seconds_per_gb
-        );
-    }
+fn cpu(prediction: &Prediction, plan: &Plan) -> NamedLimit {
+    let Some(cpu) = &prediction.cpu else { return NamedLimit::new("the CPU", "") };
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
+    if cpu.is_stolen() {
+        let taken = format!("{:.0} % of it went to others, {cost}", cpu.stolen * 100.0);
+        return NamedLimit::new("the CPU time that the hypervisor leaves", taken);
+    }
     if cpu.is_of_others() {
-        let others = cpu.others * 100.0;
-        return format!(
-            "the CPU time that other programs leave (they used {others:.0} % of all CPUs, {cost})"
-        );
+        let used = format!("they used {:.0} % of all CPUs, {cost}", cpu.others * 100.0);
+        return NamedLimit::new("the CPU time that other programs leave", used);
     }
     match cpu.granted {
-        Granted::Quota(cores) => format!("the control group's CPU quota ({cores:.2} cores, {cost})"),
-        Granted::WorkerCores(1) if plan.workers.len() > 1 => {
-            format!("the one core that all {} workers share ({cost})", plan.workers.len())
+        Granted::Quota(cores) => {
+            NamedLimit::new("the control group's CPU quota", format!("{cores:.2} cores, {cost}"))
         }
-        Granted::WorkerCores(1) => format!("the core of the one worker ({cost})"),
-        Granted::WorkerCores(cores) => format!("the CPU ({cores} cores of the workers, {cost})"),
+        Granted::WorkerCores(1) if plan.workers.len() > 1 => {
+            NamedLimit::new(format!("the one core that all {} workers share", plan.workers.len()), cost)
+        }
+        Granted::WorkerCores(1) => NamedLimit::new("the core of the one worker", cost),
+        Granted::WorkerCores(cores) => {
+            NamedLimit::new("the CPU", format!("{cores} cores of the workers, {cost}"))
+        }
         Granted::AllCores(cores) => {
             let cores = counted(cores.round() as u64, "core");
-            format!("the CPU ({cores}, {cost} with interrupts and kernel threads)")
+            NamedLimit::new("the CPU", format!("{cores}, {cost} with interrupts and kernel threads"))
         }
         Granted::InterruptCore(core) => {
-            format!("CPU {core}, which takes the interrupts of the network ({cost})")
+            NamedLimit::new(format!("CPU {core}, which takes the interrupts of the network"), cost)
         }
     }
 }
 
-fn other_host(what: &str, parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> String {
+fn other_host(what: &str, parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> NamedLimit {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
     let limit = report.and_then(|(report, rate)| {
         let receiver = Some(report.evidence(rate));
@@ -238,7 +237,8 @@ fn other_host(what: &str, parts: &[&Resource], report: Option<(&ReceiverResult, 
         _ => String::new(),
     };
     let rate = show_bytes_rate(parts.iter().map(|part| part.capacity).sum());
-    format!("{what} {} ({rate}{why}; not the NIC, not the disks)", listed(&names, 3))
+    let figure = format!("{rate}{why}; not the NIC, not the disks");
+    NamedLimit::new(format!("{what} {}", listed(&names, 3)), figure)
 }
 
 /// What raises the flow, how far, and what limits it there.

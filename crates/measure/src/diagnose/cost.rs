@@ -146,8 +146,8 @@ fn flow((_, seconds, per_gb): &Grant) -> f64 {
 /// full core of its own.
 fn interrupt_core(figure: &Measurement, workers: &BTreeSet<u32>) -> Option<Grant> {
     let full_worker = figure.workers.iter().any(|worker| is_full_thread(worker.cpu_share));
-    let held = figure.held_by == Some(LimitedBy::Cpu) && !full_worker;
-    let (core, busy) = full_of_interrupts(&figure.cpu_by_core).filter(|_| held)?;
+    let is_cpu_limited = figure.held_by == Some(LimitedBy::Cpu) && !full_worker;
+    let (core, busy) = full_of_interrupts(&figure.cpu_by_core).filter(|_| is_cpu_limited)?;
     let moved = figure.bytes_per_second / 1e9;
     (!workers.contains(&core)).then_some((Granted::InterruptCore(core), 1.0, busy / moved))
 }
@@ -248,7 +248,7 @@ fn tightest(machine: &Machine, workers: &BTreeSet<u32>, loopback: bool, cost: &C
     let workers = workers.len().max(1);
     let own = (workers as f64 * (1.0 - stolen)).max(0.01);
     let mut grants = vec![(Granted::WorkerCores(workers), own, cost.sender)];
-    let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let online = machine.cpu.online().count();
     let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(workers) as f64;
     if cost.host > 0.0 {
         grants.push((Granted::AllCores(all), (all - cost.others).max(0.1), cost.host.max(cost.total())));

@@ -95,7 +95,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         })
         .collect();
     let headline = by_protocol[0].clone();
-    let seen = findings::Context { machine, goal, plan, figures: &figures, predictions: &predictions };
+    let context = findings::Context { machine, goal, plan, figures: &figures, predictions: &predictions };
     Diagnosis {
         ceiling: Some(sane(&plan.ceiling)),
         predicted: Some(headline.predicted),
@@ -105,7 +105,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         shares: headline.shares,
         evidence: headline.evidence,
         resources: headline.resources,
-        findings: findings::all(&seen),
+        findings: findings::all(&context),
         by_protocol: by_protocol
             .into_iter()
             .filter(|one| figures.all.iter().any(|figure| figure.protocol == Some(one.protocol)))
@@ -122,7 +122,7 @@ pub(crate) fn compared_twins(
     ratio: f64,
 ) -> TwinComparison {
     let figures = Figures::new(measurements);
-    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let protocol = goal.first_protocol();
     let prediction = predict(machine, goal, plan, &figures, protocol);
     findings::compared_twins(machine, plan, &figures, &prediction, ratio)
 }

@@ -6,28 +6,29 @@ use linerate_facts::units::show_bytes_rate;
 use linerate_model::verdict::{Evidence, Judgement, Limit, LimitKind, OthersOnCpu, OthersOnDisk, judge};
 
 /// `77 % of CPU 0, most of it rustc (pid 1673)`.
-pub(crate) fn on_cpu(taken: &OthersOnCpu, others: Option<&OthersUse>, all_share: f64) -> String {
-    let which = match taken {
+pub(crate) fn on_cpu(others_on_cpu: &OthersOnCpu, others: Option<&OthersUse>, all_share: f64) -> String {
+    let which = match others_on_cpu {
         OthersOnCpu { cpu: Some(cpu), .. } => format!("CPU {cpu}"),
         OthersOnCpu { of: 1, .. } => "the CPU".into(),
         OthersOnCpu { of: 2, .. } => "both CPUs".into(),
         OthersOnCpu { of, .. } => format!("all {of} CPUs"),
     };
-    let total = all_share * taken.of as f64;
-    format!("{:.0} % of {which}{}", taken.share * 100.0, who(others, total, |one| one.cpus))
+    let total = all_share * others_on_cpu.of as f64;
+    format!("{:.0} % of {which}{}", others_on_cpu.share * 100.0, who(others, total, |one| one.cpus))
 }
 
 /// `moved 120 MB/s of disk vda (37 % of what it moved), most of it dd (pid 7)`.
-pub(crate) fn on_disk(taken: &OthersOnDisk, others: Option<&OthersUse>) -> String {
-    let beyond =
-        taken.requests.map(|requests| format!(", with {requests:.1} requests in it beyond linerate's own"));
+pub(crate) fn on_disk(others_on_disk: &OthersOnDisk, others: Option<&OthersUse>) -> String {
+    let beyond = others_on_disk
+        .requests
+        .map(|requests| format!(", with {requests:.1} requests in it beyond linerate's own"));
     format!(
         "moved {} of disk {} ({:.0} % of what it moved{}){}",
-        show_bytes_rate(taken.bytes_per_second),
-        taken.name,
-        taken.share * 100.0,
+        show_bytes_rate(others_on_disk.bytes_per_second),
+        others_on_disk.name,
+        others_on_disk.share * 100.0,
         beyond.unwrap_or_default(),
-        who(others, taken.bytes_per_second, ProcessUse::storage_bytes_per_second)
+        who(others, others_on_disk.bytes_per_second, ProcessUse::storage_bytes_per_second)
     )
 }
 

@@ -190,9 +190,9 @@ pub(super) mod tests {
             ..moved(Stage::Get, 0.9, 0.0)
         };
         let (kind, _, sentence) = diagnosed(&Goal::default(), seen(5.3e6, 5.2e6));
-        let said =
+        let expected =
             "each connection gets 5.20 MB/s, one alone as well as each of 16: a limit of each connection";
-        assert!(kind == LimitKind::Sender && sentence.contains(said), "{sentence}");
+        assert!(kind == LimitKind::Sender && sentence.contains(expected), "{sentence}");
         assert!(sentence.contains("--streams"), "{sentence}");
         let shared = diagnosed(&Goal::default(), seen(83e6, 5.2e6)).2;
         assert!(shared.contains("the server or the way from it"), "{shared}");
@@ -205,7 +205,7 @@ pub(super) mod tests {
                 diagnosed(&Goal::default(), measured)
             };
             let (kind, _, sentence) = sent(5.3e6, 5.2e6);
-            assert!(kind == LimitKind::Receiver && sentence.contains(said), "{sentence}");
+            assert!(kind == LimitKind::Receiver && sentence.contains(expected), "{sentence}");
             let (kind, _, shared) = sent(83e6, 5.2e6);
             assert!(kind == LimitKind::Receiver && !shared.contains("each connection"), "{shared}");
         }
@@ -255,8 +255,8 @@ pub(super) mod tests {
         );
         let limited = Measurement { sender_rate_limit: Some(1.05e8), ..moved(Stage::Get, 0.9, 0.0) };
         let (kind, _, sentence) = diagnosed(&Goal::default(), limited);
-        let said = "limited by the server's --rate-limit: it sends no more than 105 MB/s to all its clients together";
-        assert_eq!((kind, sentence.as_str()), (LimitKind::Sender, said));
+        let expected = "limited by the server's --rate-limit: it sends no more than 105 MB/s to all its clients together";
+        assert_eq!((kind, sentence.as_str()), (LimitKind::Sender, expected));
         // Sums that it reads at the same rate make the whole longer.
         let begun = ArrivalCount { streams: 4, seconds: 2.0, bytes: 400_000_000 };
         let summed = Measurement {

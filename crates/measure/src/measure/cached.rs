@@ -14,18 +14,18 @@ const CACHED_BYTES: u64 = 16 << 20;
 /// Bringing the files there may take this long in all; a slow disk gives a block at least.
 pub(crate) const CACHING_TIME: Duration = Duration::from_millis(400);
 
-/// Reads the beginning of the file through the page cache; gives how much of it is there now, at least a
-/// block.
+/// Reads the beginning of the file through the page cache; gives how much of it is there now. A block is the least, also
+/// where the file cannot be read: a stream cannot have less, and its own read says why.
 pub(crate) fn bring_in(
     source: &SourcePlan,
-    patience: Instant,
+    deadline: Instant,
     limit: Option<&RateLimit>,
     stop: &Stop,
 ) -> u64 {
     let Ok(file) = file::open_to_read(&source.path, false) else { return source.block_bytes };
     let mut buffer = vec![0; source.block_bytes as usize];
     let mut length = 0;
-    while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || clock::now() < patience) {
+    while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || clock::now() < deadline) {
         if let Some(limit) = limit {
             limit.pay(source.block_bytes, |time| stop.wait(time));
         }

@@ -2,7 +2,7 @@
 
 use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
-use super::read_again::{Dealt, Look, READ_AGAIN};
+use super::read_again::{PAGE_CACHE, READ_AGAIN, READ_AMPLIFICATION, ReadPass, ReadPosition};
 use super::running::{RunningWorkers, worker_results};
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
 use super::{PATIENCE, Stages};
@@ -19,12 +19,14 @@ use std::time::Duration;
 pub(crate) const UNREAD: &str = "unread";
 /// Devices that read less than this share of the bytes: a cache has the rest.
 const FROM_DEVICES: f64 = 0.9;
+/// Devices that read more than this share of the bytes: requests smaller than the device's blocks, or read ahead.
+const MORE_FROM_DEVICES: f64 = 1.1;
+/// A file of which the page cache keeps more than this share though it was dropped.
+const CACHED_SHARE: f64 = 0.05;
 /// A window in which less comes than this many times what is in flight says little of a device.
 const TIMES_IN_FLIGHT: u64 = 2;
 /// No window of a device alone is longer.
 const LONGEST_ALONE: Duration = Duration::from_millis(400);
-/// They read more than what was asked for.
-const MORE_FROM_DEVICES: f64 = 1.1;
 
 /// Sources that are read at once.
 #[derive(Debug)]
@@ -50,12 +52,12 @@ impl Readers {
 /// What was seen of them, with what is needed to describe it.
 #[derive(Debug)]
 pub(super) struct DiskObservation {
-    pub seen: WindowObservation,
+    pub windows: WindowObservation,
     engine: String,
     flags: Vec<String>,
     threads: Vec<ReadingThread>,
-    /// Of each source, one a look.
-    looks: Vec<Vec<Look>>,
+    /// Of each source, one for each observation.
+    passes: Vec<Vec<ReadPass>>,
     /// Of short windows, bytes per second.
     rates: Vec<f64>,
 }
@@ -70,11 +72,11 @@ struct ReadingThread {
 }
 
 impl DiskObservation {
-    /// A later look.
+    /// With a later one.
     pub(super) fn join(&mut self, later: DiskObservation) {
-        self.seen.join(later.seen);
+        self.windows.join(later.windows);
         self.rates.extend(later.rates);
-        self.looks.iter_mut().zip(later.looks).for_each(|(looks, later)| looks.extend(later));
+        self.passes.iter_mut().zip(later.passes).for_each(|(passes, later)| passes.extend(later));
         for flag in later.flags {
             if !self.flags.contains(&flag) {
                 self.flags.push(flag);
@@ -119,12 +121,13 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
         }
         stages.started(Stage::Disk, &readers.name, windows);
         let mut observed = observe(stages, &readers, windows);
-        if let Some(longer) = observed.as_ref().ok().and_then(|seen| longer(stages, &readers, seen, windows))
+        if let Some(longer) =
+            observed.as_ref().ok().and_then(|watched| longer_windows(stages, &readers, watched, windows))
         {
             observed = observe(stages, &readers, longer);
         }
         match observed {
-            Ok(seen) => stages.measured(describe(stages, &readers, &seen)),
+            Ok(watched) => stages.measured(describe(stages, &readers, &watched)),
             Err(why) => stages.failed(format!("disk: {why}")),
         }
         if stages.stopped() {
@@ -135,7 +138,7 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
 
 /// Longer windows, where hardly anything came in these: a limit that is enforced in slices (blk-throttle, the
 /// volumes of clouds: 100 ms) lets nothing through in a shorter window.
-fn longer(
+fn longer_windows(
     stages: &Stages<'_>,
     readers: &Readers,
     observed: &DiskObservation,
@@ -148,15 +151,15 @@ fn longer(
     let wanted =
         readers.sources.iter().map(in_flight).fold(0, u64::saturating_add).saturating_mul(TIMES_IN_FLIGHT);
     let window =
-        longer_window(&observed.seen, windows.window, wanted).filter(|_| !observed.seen.cut_short)?;
+        longer_window(&observed.windows, windows.window, wanted).filter(|_| !observed.windows.cut_short)?;
     Some(WindowSpec { window, ..windows })
 }
 
 /// The window in which `wanted` bytes come at the rate that was seen; none where they came.
-fn longer_window(seen: &WindowObservation, window: Duration, wanted: u64) -> Option<Duration> {
-    let samples = seen.samples.len().max(1) as f64;
-    let short = seen.bytes as f64 / samples < wanted as f64;
-    let rate = seen.bytes as f64 / seen.host.seconds.max(1e-9);
+fn longer_window(observation: &WindowObservation, window: Duration, wanted: u64) -> Option<Duration> {
+    let samples = observation.samples.len().max(1) as f64;
+    let short = observation.bytes as f64 / samples < wanted as f64;
+    let rate = observation.bytes as f64 / observation.host.seconds.max(1e-9);
     let needed = Duration::try_from_secs_f64(wanted as f64 / rate.max(1.0)).unwrap_or(LONGEST_ALONE);
     short.then(|| needed.min(LONGEST_ALONE)).filter(|longer| *longer > window)
 }
@@ -188,8 +191,8 @@ pub(super) fn observe(
     let rate_limit = stages.rate_limit();
     let mut flags = Vec::new();
     let threads = threads(stages, sources);
-    let begins: Vec<Dealt> =
-        sources.iter().map(|source| Dealt::now(&stages.reading[*source].cursor)).collect();
+    let begins: Vec<ReadPosition> =
+        sources.iter().map(|source| ReadPosition::now(&stages.reading[*source].cursor)).collect();
     for thread in &threads {
         let plan = &stages.plan.sources[thread.source];
         let source = open_with(plan, &mut flags, &stages.reading[thread.source].cursor)?;
@@ -211,37 +214,37 @@ pub(super) fn observe(
     let engine = running.method();
     let mut meter = OwnMeter(running.counters.clone());
     let mut series = Series::new();
-    let Ok(seen) = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series);
+    let Ok(watched) = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series);
     let read: Vec<usize> = threads.iter().map(|thread| thread.source).collect();
     stages.was_read(&read, &running);
     for (position, error) in running.finish() {
         stages.failed(format!("disk {}: {error}", stages.plan.sources[read[position]].resource));
     }
     let rate = |source: usize| -> f64 {
-        let own = threads.iter().zip(&seen.workers).filter(|(thread, _)| thread.source == source);
+        let own = threads.iter().zip(&watched.workers).filter(|(thread, _)| thread.source == source);
         own.map(|(_, worker)| worker.bytes_per_second).sum()
     };
-    let looks = sources
+    let passes = sources
         .iter()
         .zip(begins)
-        .map(|(source, begin)| vec![stages.reading[*source].looked(begin, rate(*source))]);
-    let looks = looks.collect();
-    Ok(DiskObservation { seen, engine, flags, threads, looks, rates: series.rates() })
+        .map(|(source, begin)| vec![stages.reading[*source].pass_ended(begin, rate(*source))]);
+    let passes = passes.collect();
+    Ok(DiskObservation { windows: watched, engine, flags, threads, passes, rates: series.rates() })
 }
 
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskObservation) -> Measurement {
-    let DiskObservation { seen, engine, flags, threads, .. } = observed;
+    let DiskObservation { windows: watched, engine, flags, threads, .. } = observed;
     let sources = &readers.sources;
     let mut resources: Vec<&str> =
         sources.iter().map(|index| stages.plan.sources[*index].resource.as_str()).collect();
     resources.dedup();
     let resource = if let [one] = resources[..] { one.to_string() } else { "all".to_string() };
-    let mut measurement = Measurement::of(Stage::Disk, readers.name.clone(), resource, seen);
+    let mut measurement = Measurement::of(Stage::Disk, readers.name.clone(), resource, watched);
     stages.part_members(&mut measurement);
     measurement.together = sources.len() == stages.plan.sources.len();
     measurement.workers =
-        worker_results(seen, |at| (stages.plan.sources[threads[at].source].resource.clone(), None));
+        worker_results(watched, |at| (stages.plan.sources[threads[at].source].resource.clone(), None));
     let first = &stages.plan.sources[sources[0]];
     measurement.method = format!(
         "sequential reads, {}, {} × {}, {engine}",
@@ -263,35 +266,34 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     if !readers.reads {
         measurement.flags.push(UNREAD.into());
     }
-    if let Some(share) = from_devices(&measurement, seen) {
+    if let Some(share) = from_devices(&measurement, watched) {
         if share < FROM_DEVICES {
-            measurement.flags.push("page-cache".into());
+            measurement.flags.push(PAGE_CACHE.into());
         } else if share > MORE_FROM_DEVICES {
-            measurement.flags.push("read-amplification".into());
+            measurement.flags.push(READ_AMPLIFICATION.into());
         }
     }
-    let told = sources
-        .iter()
-        .zip(&observed.looks)
-        .map(|(index, looks)| stages.reading[*index].tell(&stages.plan.sources[*index].resource, looks));
-    measurement.read_again = told.filter(|told| told.bytes > 0).collect();
+    let read_again = sources.iter().zip(&observed.passes).map(|(index, passes)| {
+        stages.reading[*index].read_again(&stages.plan.sources[*index].resource, passes)
+    });
+    measurement.read_again = read_again.filter(|read_again| read_again.bytes > 0).collect();
     if !measurement.read_again.is_empty() && measurement.distrust().is_some() {
         measurement.flags.push(READ_AGAIN.into());
     }
     let cores: Vec<u32> = threads.iter().filter_map(|thread| thread.core).collect();
-    super::trust::flag(&mut measurement, seen, &cores);
+    super::trust::flag(&mut measurement, watched, &cores);
     measurement
 }
 
 /// Bytes that the devices read ÷ bytes that were read; none where one of them has no counters. A cache below
 /// O_DIRECT (compression, ZFS, a RAID card) shows only so.
-fn from_devices(figure: &Measurement, seen: &WindowObservation) -> Option<f64> {
+fn from_devices(figure: &Measurement, observation: &WindowObservation) -> Option<f64> {
     let counted = |worker: &WorkerResult| {
         figure.devices.iter().any(|device| worker.source.strip_prefix("disk:") == Some(&device.name))
     };
     let read: f64 = figure.devices.iter().map(|device| device.read_bytes_per_second).sum();
     let all = !figure.workers.is_empty() && figure.workers.iter().all(counted);
-    let asked = seen.bytes as f64 / seen.host.seconds.max(1e-9);
+    let asked = observation.bytes as f64 / observation.host.seconds.max(1e-9);
     (all && asked > 0.0).then(|| read / asked)
 }
 
@@ -308,8 +310,8 @@ pub(crate) fn open_with(
         // Without O_DIRECT the page cache answers: drop what it holds of this file, and say so if it stays.
         let _ = file::drop_pages(&opened);
         let cached = file::cached_share(&opened, plan.length_bytes).unwrap_or(0.0);
-        if cached > 0.05 && !flags.iter().any(|flag| flag == "page-cache") {
-            flags.push("page-cache".into());
+        if cached > CACHED_SHARE && !flags.iter().any(|flag| flag == PAGE_CACHE) {
+            flags.push(PAGE_CACHE.into());
         }
     }
     Ok(Source::File { file: opened, cursor: Arc::clone(cursor), label: plan.path.display().to_string() })

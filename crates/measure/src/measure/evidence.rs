@@ -1,7 +1,7 @@
 //! What a measurement shows of its flow and of the hosts beside it, for the one judge.
 
 use super::product::{
-    DeviceUse, INTERFACE_NOT_SEEN, LinkUse, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult,
+    DeviceUse, INTERFACE_NOT_SEEN, Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult,
 };
 use linerate_facts::protocol::Protocol;
 use linerate_facts::usage::CoreUse;
@@ -55,7 +55,7 @@ impl Measurement {
             }),
             others_by_cpu: self.others_by_cpu(),
             hidden_cpu: self.others.as_ref().and_then(|others| others.hidden.map(|_| others.hidden_cpu)),
-            links: self.links.iter().map(link).collect(),
+            links: self.links.iter().map(LinkEvidence::from).collect(),
             disks: self.devices.iter().map(|device| self.disk(device)).collect(),
             volumes: self.volume_evidence(),
             reads: self.reads_evidence(),
@@ -76,7 +76,8 @@ impl Measurement {
         }
     }
 
-    fn worker_evidence(&self) -> Option<WorkerEvidence> {
+    /// Means over its workers; none without any.
+    pub fn worker_evidence(&self) -> Option<WorkerEvidence> {
         let workers = &self.workers;
         let mean = |of: fn(&WorkerResult) -> f64| workers.iter().map(of).sum::<f64>() / workers.len() as f64;
         (!workers.is_empty()).then(|| WorkerEvidence {
@@ -95,7 +96,7 @@ impl Measurement {
         let asked: f64 = own.map(|worker| requests_of(worker, device)).sum();
         DiskEvidence {
             name: device.name.clone(),
-            bytes_per_second: device.read_bytes_per_second + device.written_bytes_per_second,
+            bytes_per_second: device.bytes_per_second(),
             busy: Some(device.utilisation),
             queue_depth: Some(device.queue_depth),
             latency_seconds: device.latency_seconds(),
@@ -172,17 +173,6 @@ impl Measurement {
     }
 }
 
-fn link(used: &LinkUse) -> LinkEvidence {
-    LinkEvidence {
-        nic: used.name.clone(),
-        sends: used.sends,
-        share: used.utilisation,
-        bits_per_second: used.bits_per_second,
-        bytes_per_second: used.bytes_per_second,
-        shaper: used.shaper.clone(),
-    }
-}
-
 impl ReceiverResult {
     /// What a receiver reported of itself while so much came.
     pub(crate) fn evidence(&self, bytes_per_second: f64) -> ReceiverEvidence {
@@ -219,7 +209,7 @@ impl ReceiverResult {
 /// What a worker's reads in flight are at the device: the kernel joins reads that follow each other, and cuts
 /// those that are larger than the device takes.
 fn requests_of(worker: &WorkerResult, device: &DeviceUse) -> f64 {
-    let bytes = device.read_bytes_per_second + device.written_bytes_per_second;
+    let bytes = device.bytes_per_second();
     let each = bytes / device.operations_per_second;
     let reads = f64::from(worker.queue_depth);
     let in_flight = reads * worker.block_bytes as f64;

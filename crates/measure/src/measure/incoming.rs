@@ -62,11 +62,11 @@ pub(super) fn observe(
     let engine = running.method();
     let mut meter = SenderMeter::new(running.counters.clone(), peers, &workers);
     let mut series = Series::new();
-    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
+    let watched = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
     // Streams whose sender is gone just end.
-    let seen = match seen {
-        Ok(seen) if seen.cut_short && !stages.stopped() => meter.why_ended().and(Ok(seen)),
-        seen => seen,
+    let watched = match watched {
+        Ok(watched) if watched.cut_short && !stages.stopped() => meter.why_ended().and(Ok(watched)),
+        watched => watched,
     };
     let far = meter.far();
     let (tcp, sends) = (far.tcp(), flow.behind == WorkerSource::Peer);
@@ -78,7 +78,7 @@ pub(super) fn observe(
     // came.
     let mut last = if verify { peers.close() } else { Vec::new() };
     stores.iter().for_each(|store| store.settle());
-    if seen.is_err() {
+    if watched.is_err() {
         // Of a sender that is gone no stream need ever end.
         running.stop();
     }
@@ -89,7 +89,7 @@ pub(super) fn observe(
     if !in_time && !stages.stopped() {
         stages.sink_failed |= !stores.is_empty();
         peers.close();
-        return Err(seen.err().map_or_else(|| late(&stores), String::from));
+        return Err(watched.err().map_or_else(|| late(&stores), String::from));
     }
     let errors = running.finish();
     stages.sink_failed |= errors.iter().any(|(_, error)| matches!(error, WorkerError::SinkHangs { .. }));
@@ -100,13 +100,13 @@ pub(super) fn observe(
     if let Some((_, error)) = errors.first().filter(|_| !stages.stopped()) {
         return Err(error.to_string());
     }
-    let seen = seen?;
+    let watched = watched?;
     let verified = verify.then(|| far.verify(&last, &running.counters)).flatten();
     if verified == Some(false) {
         let what = format!("{} {}", flow.stage, flow.name);
         stages.failed(format!("{what}: the bytes that arrived are not those that were sent"));
     }
-    let mut sender = far.result(&seen).filter(|_| sends);
+    let mut sender = far.result(&watched).filter(|_| sends);
     sender.iter_mut().for_each(|sender| sender.verified = verified);
     let sync = running.counters.iter().map(|counters| counters.sync_nanos.load(Ordering::Relaxed)).max();
     Ok(Some(Observed {
@@ -115,7 +115,7 @@ pub(super) fn observe(
         verified,
         rate_limit: peers.rate_limit().filter(|_| sends),
         rates: if sends { series.rates() } else { Vec::new() },
-        ..Observed::of_incoming(workers, seen, tcp, engine)
+        ..Observed::of_incoming(workers, watched, tcp, engine)
     }))
 }
 
@@ -194,14 +194,14 @@ fn connect(
 
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> Measurement {
-    let Observed { workers, seen, tcp, .. } = observed;
-    let mut figure = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
+    let Observed { workers, windows: watched, tcp, .. } = observed;
+    let mut figure = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), watched);
     let comes = flow.behind == WorkerSource::Peer;
     (figure.incoming, figure.together) = (true, flow.together);
     figure.protocol = comes.then_some(flow.protocol);
     stages.part_members(&mut figure);
     figure.method = method(stages, flow, observed);
-    figure.workers = worker_results(seen, |at| {
+    figure.workers = worker_results(watched, |at| {
         let worker = &workers[at];
         // The network stage ends in memory, wherever the path does.
         let end = if flow.stage == Stage::Network {
@@ -228,7 +228,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         figure.flags.push("agent-rate-limit".into());
     }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
-    trust::flag(&mut figure, seen, &cores);
+    trust::flag(&mut figure, watched, &cores);
     figure
 }
 

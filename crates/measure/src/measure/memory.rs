@@ -99,16 +99,16 @@ fn run(
         end.fetch_or(stages.stopped(), Ordering::Relaxed);
         clock::sleep(Duration::from_micros(200));
     }
-    let Ok(seen) = stages.watch_for(windows).observe(&mut OwnMeter(workers), &mut |_| true);
+    let Ok(watched) = stages.watch_for(windows).observe(&mut OwnMeter(workers), &mut |_| true);
     end.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    let mut measurement = Measurement::of(Stage::Memory, name, "memory".into(), &seen);
+    let mut measurement = Measurement::of(Stage::Memory, name, "memory".into(), &watched);
     measurement.together = together;
     measurement.method = match kernel {
         Kernel::Read => format!("vector loads over {} MiB a core", bytes >> 20),
         Kernel::Copy => format!("memcpy over 2 × {} MiB a core, bytes copied", bytes >> 20),
     };
-    super::trust::flag(&mut measurement, &seen, &[]);
+    super::trust::flag(&mut measurement, &watched, &[]);
     // Memory workers saturate their cores by design: that is no reason to distrust the figure.
     measurement.flags.retain(|flag| flag != "core-saturated");
     Ok(measurement)

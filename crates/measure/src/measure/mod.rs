@@ -47,7 +47,7 @@ pub(crate) use others::busy_before;
 pub use peers::Peers;
 pub use product::*;
 pub(crate) use read_again::READ_AGAIN;
-pub use read_again::ReadAgain;
+pub use read_again::{PAGE_CACHE, ReadAgain};
 pub(crate) use rounds::CUT_SHORT;
 
 use crate::event::{Event, Listener, WorkerShares};
@@ -481,26 +481,29 @@ impl Measurement {
     }
 
     /// A figure from what was seen; the stage adds its own fields.
-    fn of(stage: Stage, name: String, resource: String, seen: &WindowObservation) -> Self {
-        let bytes_per_second = statistics::median(&seen.samples);
-        let per_gb = |seconds: f64| if seen.bytes == 0 { 0.0 } else { seconds * 1e9 / seen.bytes as f64 };
+    fn of(stage: Stage, name: String, resource: String, observation: &WindowObservation) -> Self {
+        let bytes_per_second = statistics::median(&observation.samples);
+        let per_gb = |seconds: f64| {
+            if observation.bytes == 0 { 0.0 } else { seconds * 1e9 / observation.bytes as f64 }
+        };
         Measurement {
             stage,
             name,
             resource,
             together: false,
             bytes_per_second,
-            interval: interval::Interval::of(&seen.samples).map(|interval| [interval.low, interval.high]),
-            spread: statistics::spread(&seen.samples),
-            samples: seen.samples.clone(),
-            cpu_seconds_per_gb: per_gb(seen.host.cpu_seconds),
-            busy_seconds_per_gb: per_gb(seen.busy_seconds),
-            cpu_share: seen.cpu_share(),
-            others: seen.others(),
-            quota: seen.quota(),
-            devices: seen.host.disks.clone(),
-            cpu_by_core: seen.host.cpus.clone(),
-            seconds: seen.host.seconds,
+            interval: interval::Interval::of(&observation.samples)
+                .map(|interval| [interval.low, interval.high]),
+            spread: statistics::spread(&observation.samples),
+            samples: observation.samples.clone(),
+            cpu_seconds_per_gb: per_gb(observation.host.cpu_seconds),
+            busy_seconds_per_gb: per_gb(observation.busy_seconds),
+            cpu_share: observation.cpu_share(),
+            others: observation.others(),
+            quota: observation.quota(),
+            devices: observation.host.disks.clone(),
+            cpu_by_core: observation.host.cpus.clone(),
+            seconds: observation.host.seconds,
             ..Measurement::default()
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn measure_once(stages: &mut Stages<'_>, peers: &mut Peers) {
         stages.round_trip_seconds = peers.round_trip_seconds();
     }
     for protocol in stages.goal.protocols.clone() {
-        let mut tried = congestion_controls(stages, peers, protocol);
+        let mut trials = congestion_controls(stages, peers, protocol);
         let memory = memory_of(stages);
         let alone = alone_paths(stages.plan).filter(|_| paths > 1).map(|path| (Some(path), memory));
         // Of what comes in no file is behind.
@@ -40,7 +40,7 @@ pub(crate) fn measure_once(stages: &mut Stages<'_>, peers: &mut Peers) {
                 stages.leave_out(&format!("{} {}", flow.stage, flow.name));
                 continue;
             }
-            one(stages, peers, flow, &mut tried);
+            measure_flow(stages, peers, flow, &mut trials);
         }
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn write_alone(stages: &mut Stages<'_>, peers: &mut Peers) {
             stages.leave_out(&format!("{} {}", flow.stage, flow.name));
             continue;
         }
-        one(stages, peers, flow, &mut Vec::new());
+        measure_flow(stages, peers, flow, &mut Vec::new());
     }
 }
 
@@ -205,7 +205,7 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
 }
 
 /// `tried`: goes with the first figure.
-fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<MethodTrial>) {
+fn measure_flow(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, trials: &mut Vec<MethodTrial>) {
     if stages.sink_failed && flow.stores(stages.goal) {
         return;
     }
@@ -214,7 +214,7 @@ fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<M
     match transfer::observe(stages, peers, &flow) {
         Ok(Some(observed)) => {
             let mut measurement = transfer::describe(stages, &flow, &observed);
-            measurement.congestion_controls = std::mem::take(tried);
+            measurement.congestion_controls = std::mem::take(trials);
             stages.measured(measurement);
         }
         Ok(None) => {}

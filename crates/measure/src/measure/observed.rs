@@ -8,7 +8,7 @@ use linerate_model::plan::WorkerPlan;
 /// What was seen of a flow, with what is needed to describe it.
 pub(super) struct Observed {
     pub workers: Vec<WorkerPlan>,
-    pub seen: WindowObservation,
+    pub windows: WindowObservation,
     /// Of short windows, bytes per second.
     pub rates: Vec<f64>,
     pub receiver: Option<ReceiverResult>,
@@ -45,13 +45,13 @@ impl Observed {
     /// Of a flow that comes in, what is known before it has ended.
     pub(super) fn of_incoming(
         workers: Vec<WorkerPlan>,
-        seen: WindowObservation,
+        watched: WindowObservation,
         tcp: Vec<TcpFigures>,
         engine: String,
     ) -> Observed {
         Observed {
             workers,
-            seen,
+            windows: watched,
             rates: Vec::new(),
             receiver: None,
             sender: None,
@@ -70,7 +70,7 @@ impl Observed {
 
     /// A later look at the same flow.
     pub(super) fn join(&mut self, later: Observed) {
-        let (now, then) = (self.seen.bytes as f64, later.seen.bytes as f64);
+        let (now, then) = (self.windows.bytes as f64, later.windows.bytes as f64);
         if let (Some(receiver), Some(other)) = (&mut self.receiver, later.receiver) {
             receiver.join(now, other, then);
         }
@@ -88,7 +88,7 @@ impl Observed {
         if let (Some(zero_copy), Some(other)) = (&mut self.zero_copy, later.zero_copy) {
             zero_copy.join(other);
         }
-        self.seen.join(later.seen);
+        self.windows.join(later.windows);
         self.rates.extend(later.rates);
         for flag in later.flags {
             if !self.flags.contains(&flag) {

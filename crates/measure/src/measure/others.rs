@@ -183,7 +183,7 @@ impl Measurement {
             true => (device.read_bytes_per_second, 0.0),
             false => ((device.read_bytes_per_second - own).max(0.0), device.written_bytes_per_second),
         };
-        let all = device.read_bytes_per_second + device.written_bytes_per_second;
+        let all = device.bytes_per_second();
         let named = read.min(named_read) + written.min(named_written);
         let unnamed = others.unreadable > 0 || others.hidden.is_some();
         Some(if unnamed && read >= UNNAMED * all { read.max(named) } else { named })

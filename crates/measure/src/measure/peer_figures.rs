@@ -141,11 +141,11 @@ impl Far {
     }
 
     /// One result for all receivers; with several hosts the busiest one's CPU is told.
-    pub(crate) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
-        let mut result = self.hosts.result(seen.bytes)?;
+    pub(crate) fn result(&self, observation: &WindowObservation) -> Option<ReceiverResult> {
+        let mut result = self.hosts.result(observation.bytes)?;
         for (last, first) in &self.workers {
-            let busy =
-                last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.host.seconds.max(1e-9);
+            let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9
+                / observation.host.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
             result.datagrams =
                 result.datagrams.saturating_add(last.datagrams.saturating_sub(first.datagrams));
@@ -211,8 +211,8 @@ mod tests {
             },
         };
         let host = HostUse { seconds: 1.0, ..HostUse::default() };
-        let seen = WindowObservation { bytes: 1, host, ..WindowObservation::default() };
-        let result = far.result(&seen).expect("a result");
+        let watched = WindowObservation { bytes: 1, host, ..WindowObservation::default() };
+        let result = far.result(&watched).expect("a result");
         assert_eq!((result.datagrams, result.socket_drops), (u64::MAX, u64::MAX));
         assert!(result.cpu_seconds_per_gb.is_finite());
     }

@@ -4,6 +4,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
 use linerate_system::clock;
+use linerate_system::socket::udp_headers;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{
     AgentSession, Hello, LocalBinding, OpenRequest, SinkRequest, StreamSocket, StreamTicket, TestSample,
@@ -18,9 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Headers of IP and UDP within the MTU: 20 + 8, with IPv6 40 + 8 (RFC 791, 768, 8200).
-pub(super) const IP_AND_UDP_V4_BYTES: u32 = 28;
-pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
 /// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
 const LARGEST_MTU: u32 = 9000;
 /// A sink's disk keeps what was written within this, or the measurement has failed.
@@ -159,7 +157,7 @@ impl Peers {
                 let sample =
                     session.settle(left).map_err(|failure| SettleError::Session(failure.to_string()))?;
                 if patience.is_some() {
-                    kept(&sample, session.hello())?;
+                    check_kept(&sample, session.hello())?;
                 }
             }
         }
@@ -284,7 +282,7 @@ pub(crate) enum SettleError {
 }
 
 /// Whether a sink's disk keeps what came; why not.
-fn kept(sample: &TestSample, hello: &Hello) -> Result<(), SettleError> {
+fn check_kept(sample: &TestSample, hello: &Hello) -> Result<(), SettleError> {
     let host = hello.host.clone();
     if let Some(why) = sample.streams.iter().find_map(|stream| stream.error.clone()) {
         return Err(SettleError::Failed { host, why });
@@ -309,8 +307,7 @@ pub(crate) fn datagram_bytes(path: &linerate_model::plan::PathPlan, goal: &Goal)
 pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u32 {
     let ours = path.mtu.known().copied().unwrap_or(1500);
     let theirs = path.peer_mtu.known().copied().unwrap_or(ours);
-    let overhead = if path.peer.is_ipv6() { IP_AND_UDP_V6_BYTES } else { IP_AND_UDP_V4_BYTES };
-    ours.min(theirs).min(LARGEST_MTU).saturating_sub(overhead).max(64)
+    ours.min(theirs).min(LARGEST_MTU).saturating_sub(udp_headers(path.peer.is_ipv6())).max(64)
 }
 
 #[cfg(test)]
@@ -333,10 +330,10 @@ mod tests {
                 ..TestSample::default()
             }
         };
-        assert_eq!(kept(&sample(true, None), &hello), Ok(()));
-        let late = kept(&sample(false, None), &hello).expect_err("it hangs").to_string();
+        assert_eq!(check_kept(&sample(true, None), &hello), Ok(()));
+        let late = check_kept(&sample(false, None), &hello).expect_err("it hangs").to_string();
         assert!(late.starts_with("the sink's disk vdb on store7 did not keep within 30 s"), "{late}");
-        let failed = kept(&sample(true, Some("the fsync of the sink /srv failed")), &hello);
+        let failed = check_kept(&sample(true, Some("the fsync of the sink /srv failed")), &hello);
         assert_eq!(
             failed.expect_err("it failed").to_string(),
             "the peer store7: the fsync of the sink /srv failed"

@@ -155,7 +155,7 @@ fn test(
     let arguments = spec.arguments(at, ready.tcp_port, Some(peer));
     let client = RunningPerftest::start(spec.operation.program(), &arguments);
     let patience = BESIDE + Duration::from_secs(job.seconds.into());
-    let mut watched = Watched { session, bench, asked: clock::now(), lost: None };
+    let mut watched = RdmaWatch { session, bench, asked: clock::now(), lost: None };
     let printed = client.and_then(|client| client.finish(patience, || watched.goes_on()));
     let lost = watched.lost;
     if bench.stopped() {
@@ -177,7 +177,7 @@ fn test(
 }
 
 /// Looks meanwhile whether anybody still wants the figure.
-struct Watched<'a, 'b> {
+struct RdmaWatch<'a, 'b> {
     session: &'a AgentSession,
     bench: &'a StreamBench<'b>,
     asked: Instant,
@@ -185,7 +185,7 @@ struct Watched<'a, 'b> {
     lost: Option<Failure>,
 }
 
-impl Watched<'_, '_> {
+impl RdmaWatch<'_, '_> {
     fn goes_on(&mut self) -> bool {
         if clock::since(self.asked) >= ASK {
             self.asked = clock::now();
@@ -205,13 +205,14 @@ fn describe(
     let way = &bench.paths[path];
     let messages = figures.iter().map(|figure| figure.messages).fold(0, u64::saturating_add);
     let message_bytes = figures.first().map_or(0, |figure| figure.message_bytes);
-    let seen = WindowObservation {
+    let observation = WindowObservation {
         samples: figures.iter().map(|figure| figure.bytes_per_second).collect(),
         bytes: messages.saturating_mul(message_bytes),
         host: HostUse { seconds: f64::from(job.seconds) * f64::from(job.repeats), ..HostUse::default() },
         ..WindowObservation::default()
     };
-    let mut measurement = Measurement::of(Stage::Network, job.name(&way.name), way.resource.clone(), &seen);
+    let mut measurement =
+        Measurement::of(Stage::Network, job.name(&way.name), way.resource.clone(), &observation);
     let program = job.spec().operation.program();
     measurement.method = format!(
         "{program} of perftest, messages of {} over {}, {} to {peer_device}",

@@ -40,27 +40,29 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     let Some((planned, protocol)) = planned.zip(stages.goal.protocols.first().copied()) else {
         return Ok(());
     };
-    let tried = to_try(planned);
-    // Across a long way a trial would see nothing but slow start, and what is in flight there is TCP's matter.
+    let depths = to_try(planned);
+    // Across a long path a trial would see nothing but slow start, and what is in flight there is TCP's matter.
     let far = stages.round_trip_seconds * SETTLING_TRIPS > WINDOWS.warm_up.as_secs_f64();
-    if tried.len() < 2 || planned < FEWEST || far || stages.stopped() {
+    if depths.len() < 2 || planned < FEWEST || far || stages.stopped() {
         return Ok(());
     }
-    let mut rates = vec![Vec::new(); tried.len()];
+    let mut rates = vec![Vec::new(); depths.len()];
     let flow = Flow { windows: WINDOWS, ..whole_path(stages, protocol) };
     stages.started(flow.stage, NAME, WINDOWS);
     for _ in 0..TURNS {
-        for (reads, rates) in tried.iter().zip(&mut rates) {
+        for (reads, rates) in depths.iter().zip(&mut rates) {
             stages.reads = Some(*reads);
-            let seen = transfer::observe(stages, peers, &flow);
+            let watched = transfer::observe(stages, peers, &flow);
             stages.reads = None;
-            match seen? {
-                Some(observed) if !observed.seen.samples.is_empty() => rates.extend(observed.seen.samples),
+            match watched? {
+                Some(observed) if !observed.windows.samples.is_empty() => {
+                    rates.extend(observed.windows.samples)
+                }
                 _ => return Ok(()),
             }
         }
     }
-    let trials = tried.iter().zip(&rates);
+    let trials = depths.iter().zip(&rates);
     let trials: Vec<ReadsTrial> = trials
         .map(|(reads, rates)| ReadsTrial {
             queue_depth: *reads,
@@ -87,10 +89,10 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
 /// A half and a quarter of what is planned; of many also what is enough on most machines.
 fn to_try(planned: u32) -> Vec<u32> {
     let usual = if planned > 4 * USUAL { USUAL } else { planned / 4 };
-    let mut tried: Vec<u32> =
+    let mut depths: Vec<u32> =
         [usual, planned / 4, planned / 2, planned].map(|reads| reads.max(FEWEST)).to_vec();
-    tried.dedup();
-    tried
+    depths.dedup();
+    depths
 }
 
 /// The best of fewer reads than planned where they carry clearly more, with those that were planned.

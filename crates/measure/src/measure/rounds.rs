@@ -58,7 +58,7 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;
         }
-        let all = order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
+        let all = stage_order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
         take_round(stages, &mut turns, &all, peers, round, rounds);
         // Without a network there is no path, and nothing to hold further reads against.
         let mut flows = turns.iter().filter(|turn| turn.label().0 != Stage::Disk).peekable();
@@ -209,7 +209,7 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
 /// The order of the turns of these stages in a round. What a path is held against comes right before or after it,
 /// the disks between the paths of both protocols; every second round goes the other way, so that what changes
 /// steadily meanwhile is as often before as behind.
-fn order(stages: &[Stage], round: u32) -> Vec<usize> {
+fn stage_order(stages: &[Stage], round: u32) -> Vec<usize> {
     let (disks, flows): (Vec<usize>, Vec<usize>) =
         (0..stages.len()).partition(|at| stages[*at] == Stage::Disk);
     let first = flows.iter().position(|at| stages[*at] == Stage::Path).map_or(0, |path| path + 1);
@@ -267,17 +267,19 @@ impl Turn {
         stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
         let failed_before = stages.errors.len();
         let result = match &mut self.what {
-            TurnKind::Disks(readers, all) => disk::observe(stages, readers, windows).map(|seen| match all {
-                Some(all) => all.join(seen),
-                None => *all = Some(Box::new(seen)),
-            }),
+            TurnKind::Disks(readers, all) => {
+                disk::observe(stages, readers, windows).map(|watched| match all {
+                    Some(all) => all.join(watched),
+                    None => *all = Some(Box::new(watched)),
+                })
+            }
             TurnKind::Flow(flow, all) => {
                 let mean = std::mem::replace(&mut flow.windows, windows);
-                let seen = transfer::observe(stages, peers, flow);
+                let watched = transfer::observe(stages, peers, flow);
                 flow.windows = mean;
-                seen.map(|seen| match (all, seen) {
-                    (Some(all), Some(seen)) => all.join(seen),
-                    (all, Some(seen)) => *all = Some(Box::new(seen)),
+                watched.map(|watched| match (all, watched) {
+                    (Some(all), Some(watched)) => all.join(watched),
+                    (all, Some(watched)) => *all = Some(Box::new(watched)),
                     _ => {}
                 })
             }
@@ -331,8 +333,8 @@ impl Turn {
     /// What all samples so far say; none before the first.
     fn figure(&self, stages: &Stages<'_>) -> Option<Measurement> {
         let figure = match &self.what {
-            TurnKind::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),
-            TurnKind::Flow(flow, seen) => transfer::describe(stages, flow, seen.as_ref()?),
+            TurnKind::Disks(readers, watched) => disk::describe(stages, readers, watched.as_ref()?),
+            TurnKind::Flow(flow, watched) => transfer::describe(stages, flow, watched.as_ref()?),
         };
         let mut figure = Some(figure).filter(|figure| !figure.samples.is_empty())?;
         if self.failed && !figure.flags.iter().any(|flag| flag == CUT_SHORT) {
@@ -344,7 +346,7 @@ impl Turn {
     /// Of the short windows of a flow.
     fn rates(&self) -> &[f64] {
         match &self.what {
-            TurnKind::Flow(_, Some(seen)) => &seen.rates,
+            TurnKind::Flow(_, Some(watched)) => &watched.rates,
             TurnKind::Flow(_, None) | TurnKind::Disks(..) => &[],
         }
     }
@@ -379,12 +381,12 @@ mod tests {
     fn a_path_is_measured_beside_what_it_is_held_against() {
         use Stage::{Disk, Network, Path};
         let all = [Disk, Network, Path, Network, Path];
-        assert_eq!(order(&all, 0), [1, 2, 0, 4, 3]);
-        assert_eq!(order(&all, 1), [3, 4, 0, 2, 1]);
-        assert_eq!(order(&all[..3], 0), [1, 2, 0]);
-        assert_eq!(order(&all[..3], 5), [0, 2, 1]);
-        assert_eq!(order(&[Disk], 1), [0]);
-        assert_eq!(order(&[Network, Network], 0), [1, 0]);
-        assert!(order(&[], 0).is_empty());
+        assert_eq!(stage_order(&all, 0), [1, 2, 0, 4, 3]);
+        assert_eq!(stage_order(&all, 1), [3, 4, 0, 2, 1]);
+        assert_eq!(stage_order(&all[..3], 0), [1, 2, 0]);
+        assert_eq!(stage_order(&all[..3], 5), [0, 2, 1]);
+        assert_eq!(stage_order(&[Disk], 1), [0]);
+        assert_eq!(stage_order(&[Network, Network], 0), [1, 0]);
+        assert!(stage_order(&[], 0).is_empty());
     }
 }

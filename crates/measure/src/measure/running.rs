@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Between two looks at workers that are to end.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A worker that was stopped and does not hang has ended within this.
 const LAST_FLUSH: Duration = Duration::from_millis(800);
@@ -67,7 +67,7 @@ impl<'a> RunningWorkers<'a> {
     pub fn await_end(&self, patience: Duration) -> bool {
         let deadline = clock::now() + patience;
         let ended = || self.workers.iter().all(RunningWorker::ended);
-        while !ended() && clock::now() < deadline && !self.interrupted.wait(LOOK) {}
+        while !ended() && clock::now() < deadline && !self.interrupted.wait(POLL_INTERVAL) {}
         ended()
     }
 
@@ -82,7 +82,7 @@ impl<'a> RunningWorkers<'a> {
         let deadline = clock::now() + LAST_FLUSH;
         while !self.workers.iter().all(RunningWorker::ended) && clock::now() < deadline {
             // They were stopped before: no stop ends this sleep.
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
         self.workers.retain(RunningWorker::ended);
     }
@@ -119,11 +119,11 @@ impl Drop for RunningWorkers<'_> {
 }
 
 /// What was seen of each worker, with the names of its ends.
-pub(crate) fn worker_results(
-    seen: &WindowObservation,
+pub fn worker_results(
+    observation: &WindowObservation,
     ends: impl Fn(usize) -> (String, Option<String>),
 ) -> Vec<WorkerResult> {
-    let results = seen.workers.iter().enumerate().map(|(index, worker)| {
+    let results = observation.workers.iter().enumerate().map(|(index, worker)| {
         let (source, path) = ends(index);
         WorkerResult {
             worker: index,

@@ -147,11 +147,11 @@ impl FarSenders {
     }
 
     /// One result for all senders; with several hosts the one that its quota holds most.
-    pub(super) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
-        let mut result = self.hosts.result(seen.bytes)?;
+    pub(super) fn result(&self, observation: &WindowObservation) -> Option<ReceiverResult> {
+        let mut result = self.hosts.result(observation.bytes)?;
         for (first, last) in self.streams() {
             let nanos = last.cpu_nanos.saturating_sub(first.cpu_nanos);
-            let busy = nanos as f64 * 1e-9 / seen.host.seconds.max(1e-9);
+            let busy = nanos as f64 * 1e-9 / observation.host.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
         }
         Some(result)

@@ -36,7 +36,7 @@ pub struct LossyStreams {
 impl Stages<'_> {
     /// Workers of the path that the stages alone stand for: of its first protocol.
     pub(super) fn path_workers(&self) -> &[WorkerPlan] {
-        self.workers_of(self.goal.protocols.first().copied().unwrap_or(Protocol::Tcp))
+        self.workers_of(self.goal.first_protocol())
     }
 
     /// Workers of a flow over this protocol, and the most that each of them sends.
@@ -101,15 +101,15 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     let trials = way.choose(first, &mut |asked| try_one(stages, peers, asked, windows));
     stages.lossy_streams = None;
     let trials = trials?;
-    let taken = trials.iter().find(|trial| trial.chosen).cloned();
-    if let Some(taken) = taken.filter(|taken| *taken != StreamTrial { chosen: true, ..trials[0].clone() }) {
+    let best = trials.iter().find(|trial| trial.chosen).cloned();
+    if let Some(best) = best.filter(|best| *best != StreamTrial { chosen: true, ..trials[0].clone() }) {
         let others = trials.iter().filter(|trial| !trial.chosen).map(words).collect::<Vec<_>>().join("; ");
         stages.note(format!(
             "{}: {} (tried beside that: {others}); --streams sets the number for each NIC",
             way.why(),
-            words(&taken)
+            words(&best)
         ));
-        set(stages, taken.asked());
+        set(stages, best.asked());
     }
     stages.stream_trials = trials;
     Ok(())
@@ -161,24 +161,26 @@ fn set(stages: &mut Stages<'_>, chosen: ChosenStreams) {
 fn try_one(
     stages: &mut Stages<'_>,
     peers: &mut Peers,
-    asked: ChosenStreams,
+    chosen_streams: ChosenStreams,
     windows: WindowSpec,
 ) -> Result<Option<StreamTrial>, String> {
     if stages.stopped() {
         return Ok(None);
     }
-    set(stages, asked);
+    set(stages, chosen_streams);
     let flow = Flow { windows, ..all_paths(stages, Protocol::Tcp) };
-    let all = format!("{NAME}: {}", asked.streams);
+    let all = format!("{NAME}: {}", chosen_streams.streams);
     stages.started(flow.stage, &all, windows);
     peers.keep_alive();
-    let seen = transfer::observe(stages, peers, &flow);
+    let observation = transfer::observe(stages, peers, &flow);
     stages.lossy_streams = None;
-    let Some(observed) = seen?.filter(|observed| !observed.seen.samples.is_empty()) else { return Ok(None) };
+    let Some(observed) = observation?.filter(|observed| !observed.windows.samples.is_empty()) else {
+        return Ok(None);
+    };
     Ok(Some(StreamTrial {
-        streams: asked.streams,
-        pacing_bytes_per_second: asked.pacing_bytes_per_second,
-        bytes_per_second: median(&observed.seen.samples),
+        streams: chosen_streams.streams,
+        pacing_bytes_per_second: chosen_streams.pacing_bytes_per_second,
+        bytes_per_second: median(&observed.windows.samples),
         loss_share: TcpFigures::loss_share(&observed.tcp),
         chosen: false,
     }))

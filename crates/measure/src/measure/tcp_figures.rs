@@ -1,5 +1,5 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
-//! such counters, of TCP or of UDP's workers, whether a flow over a long way has its rate yet.
+//! such counters, of TCP or of UDP's workers, whether a flow over a long path has its rate yet.
 
 use super::losses::{LossWatch, loss_count};
 use super::peer_figures::PeerMeter;
@@ -50,10 +50,10 @@ impl SendBufferGlances {
             return;
         }
         // With the congestion window full the rest waits in the buffer.
-        let held = view.unsent_bytes == 0 && view.unacknowledged_segments > 0;
+        let is_held_back = view.unsent_bytes == 0 && view.unacknowledged_segments > 0;
         self.all += 1;
         self.nothing_unsent +=
-            u32::from(held && view.unacknowledged_segments < view.congestion_window_segments);
+            u32::from(is_held_back && view.unacknowledged_segments < view.congestion_window_segments);
     }
 
     /// Share of the time in which all of the send buffer was on its way.

@@ -157,12 +157,12 @@ pub(super) fn observe_beside(
         alive_until_seconds: 0.0,
     };
     let mut series = Series::new();
-    let seen = match experiment {
+    let watched = match experiment {
         Some(experiment) => {
             let mut both = Experimenting { flow: meter, experiment };
-            let seen = stages.watch(&mut running, &mut both, flow.windows, flow.stage, &mut series);
+            let watched = stages.watch(&mut running, &mut both, flow.windows, flow.stage, &mut series);
             meter = both.flow;
-            seen
+            watched
         }
         None => stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series),
     };
@@ -174,7 +174,8 @@ pub(super) fn observe_beside(
     tcp.iter_mut().zip(losses).for_each(|(stream, losses)| stream.add_losses(losses));
     stages.count_losses(tcp.iter().map(TcpFigures::loss_count));
     let of_tcp = tcp.iter().map(|end| f64::from(end.least_round_trip_us) * 1e-6);
-    let of_udp = seen.iter().flat_map(|seen| &seen.workers).map(|worker| worker.least_round_trip_seconds);
+    let of_udp =
+        watched.iter().flat_map(|watched| &watched.workers).map(|worker| worker.least_round_trip_seconds);
     stages.round_trip_seconds = of_tcp.chain(of_udp).fold(stages.round_trip_seconds, f64::max);
     if flow.behind == WorkerSource::Disk {
         // Who sends from memory reads no source.
@@ -185,7 +186,7 @@ pub(super) fn observe_beside(
     let errors = running.finish();
     let zero_copy = sends_zero_copy(stages, flow).then(|| zero_copy_use(&running.counters));
     // Before the test is closed: nobody would hear what came of it.
-    let kept = match (flow.sink(stages.goal), &seen) {
+    let kept = match (flow.sink(stages.goal), &watched) {
         (Some(_), Ok(_)) if !stages.stopped() => peers.settle(&workers),
         _ => Ok(()),
     };
@@ -198,7 +199,7 @@ pub(super) fn observe_beside(
         drop_again(&stages.plan.sources);
     }
     // Where the sink has said why, that its streams ended is no news.
-    let sink_said = flow.sink(stages.goal).is_some() && (seen.is_err() || kept.is_err());
+    let sink_said = flow.sink(stages.goal).is_some() && (watched.is_err() || kept.is_err());
     stages.sink_failed |= kept.is_err();
     let is_news = |(at, error): &(usize, WorkerError)| {
         *at < workers.len() && !(sink_said && matches!(error, WorkerError::Sink { .. }))
@@ -207,9 +208,9 @@ pub(super) fn observe_beside(
         let way = way(stages, &workers[position]);
         stages.failed(format!("{} {way}: {error}", flow.failing()));
     }
-    let seen = seen?;
+    let watched = watched?;
     kept.map_err(|error| error.to_string())?;
-    let mut receiver = far.result(&seen);
+    let mut receiver = far.result(&watched);
     receiver.iter_mut().for_each(|receiver| receiver.verified = verified);
     if verified == Some(false) {
         let what = format!("{} {}", flow.stage, flow.name);
@@ -217,7 +218,7 @@ pub(super) fn observe_beside(
     }
     Ok(Some(Observed {
         workers,
-        seen,
+        windows: watched,
         rates: series.rates(),
         receiver,
         sender: None,
@@ -258,9 +259,9 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     if flow.comes_in() {
         return incoming::describe(stages, flow, observed);
     }
-    let Observed { workers, seen, receiver, tcp, flags, .. } = observed;
+    let Observed { workers, windows: watched, receiver, tcp, flags, .. } = observed;
     let (zero_copy, rate_limit) = (observed.zero_copy, observed.rate_limit);
-    let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
+    let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), watched);
     let is_headline = flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol);
     measurement.add_earlier(if is_headline { &stages.undisturbed } else { &[] });
     stages.part_members(&mut measurement);
@@ -269,7 +270,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.with_file = flow.behind == WorkerSource::Cached;
     measurement.method = method::of_transfer(stages, flow, observed);
     measurement.zero_copy = zero_copy;
-    measurement.workers = worker_results(seen, |position| {
+    measurement.workers = worker_results(watched, |position| {
         let worker = &workers[position];
         let source = match flow.behind {
             WorkerSource::Memory => "memory".to_string(),
@@ -279,7 +280,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         };
         (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
-    let ends = tcp.iter().zip(&seen.workers).zip(workers);
+    let ends = tcp.iter().zip(&watched.workers).zip(workers);
     for (result, ((tcp, udp), worker)) in measurement.workers.iter_mut().zip(ends) {
         (result.worker, result.core) = (worker.index, Some(worker.core));
         if flow.behind == WorkerSource::Disk {
@@ -291,7 +292,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         }
     }
     measurement.not_seen = stages.not_seen(&measurement);
-    measurement.loss = loss(flow.protocol, seen);
+    measurement.loss = loss(flow.protocol, watched);
     measurement.receiver = receiver.clone();
     measurement.sink = observed.sink.as_deref().cloned();
     measurement.held_by = trust::held_by(&measurement, stages.rate_limits(rate_limit));
@@ -315,7 +316,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         measurement.stream_trials.clone_from(&stages.stream_trials);
     }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
-    trust::flag(&mut measurement, seen, &cores);
+    trust::flag(&mut measurement, watched, &cores);
     measurement
 }
 
@@ -405,8 +406,8 @@ fn zero_copy_use(workers: &[Arc<WorkerCounters>]) -> ZeroCopyUse {
 }
 
 /// Share of what was sent in the windows that did not arrive.
-fn loss(protocol: Protocol, seen: &WindowObservation) -> f64 {
-    let sent: u64 = seen.workers.iter().map(|worker| worker.sent_bytes).sum();
-    let lost: u64 = seen.workers.iter().map(|worker| worker.lost_bytes).sum();
+fn loss(protocol: Protocol, observation: &WindowObservation) -> f64 {
+    let sent: u64 = observation.workers.iter().map(|worker| worker.sent_bytes).sum();
+    let lost: u64 = observation.workers.iter().map(|worker| worker.lost_bytes).sum();
     if protocol == Protocol::Tcp || sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
 }

@@ -61,7 +61,7 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
 
 /// Sets the flags that follow from the figures themselves; the stages add their own (`page-cache`,
 /// `short-file`).
-pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, cores_used: &[u32]) {
+pub(crate) fn flag(measurement: &mut Measurement, observation: &WindowObservation, cores_used: &[u32]) {
     let evidence = measurement.evidence();
     let quota = Evidence { quota: evidence.quota, ..Evidence::default() };
     let mut add = |condition: bool, flag: &str| {
@@ -69,8 +69,9 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
             measurement.flags.push(flag.to_string());
         }
     };
-    let used =
-        || seen.host.cpus.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core));
+    let used = || {
+        observation.host.cpus.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core))
+    };
     // By linerate's own work, that of the kernel for it included: others' is another reason, with a flag of its own.
     add(used().any(|core| is_full(core) && evidence.others_of(core) < OTHERS_EXPLAIN), "core-saturated");
     add(evidence.others_explain(), "others");
@@ -78,7 +79,7 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
     add(judge(&quota).kind() == Some(LimitKind::Quota), "quota");
     add(measurement.spread > SPREAD, "spread");
     add(measurement.loss >= LOST, "loss");
-    add(seen.cut_short, "cut-short");
+    add(observation.cut_short, "cut-short");
 }
 
 #[cfg(test)]

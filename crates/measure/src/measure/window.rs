@@ -14,16 +14,13 @@ pub(super) use worker_watch::{RateGlance, WorkerWatch};
 
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::{HostSample, HostSampler};
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Pause between two looks at the workers.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
@@ -133,37 +130,37 @@ impl<'a> Watch<'a> {
         meter: &mut M,
         tick: &mut dyn FnMut(f64) -> bool,
     ) -> Result<WindowObservation, M::Error> {
-        let mut seen = WindowObservation { cut_short: true, ..WindowObservation::default() };
+        let mut watched = WindowObservation { cut_short: true, ..WindowObservation::default() };
         if !self.warm_up(meter, tick) {
-            return Ok(seen);
+            return Ok(watched);
         }
-        let Some(first) = self.boundary(meter, true)? else { return Ok(seen) };
-        seen.add_look(&first.look);
+        let Some(first) = self.boundary(meter, true)? else { return Ok(watched) };
+        watched.add_look(&first.look);
         let mut next = self.first_window.unwrap_or_else(clock::now);
         let mut last = None;
         for _ in 0..self.windows.repeats {
             next += self.windows.window;
-            let rate = seen.samples.last().copied().unwrap_or(0.0);
+            let rate = watched.samples.last().copied().unwrap_or(0.0);
             let goes_on = self.rest(next, meter, true, &mut || tick(rate));
             // A window cut short is no sample; what came before it is kept.
             let Some(now) = (if goes_on { self.boundary(meter, false)? } else { None }) else { break };
-            seen.add_look(&now.look);
+            watched.add_look(&now.look);
             last = Some(now);
         }
-        seen.cut_short = seen.samples.len() < self.windows.repeats as usize;
+        watched.cut_short = watched.samples.len() < self.windows.repeats as usize;
         if meter.has_one_clock() {
-            seen.take_steadier();
+            watched.take_steadier();
         }
         if let Some(last) = last {
-            self.fill(&mut seen, &first, last);
+            self.fill(&mut watched, &first, last);
         }
-        Ok(seen)
+        Ok(watched)
     }
 
     fn warm_up(&self, meter: &mut impl Meter, tick: &mut dyn FnMut(f64) -> bool) -> bool {
         let end = self.first_window.unwrap_or_else(|| clock::now() + self.windows.warm_up);
         while clock::now() < end && !meter.is_settled() {
-            if !self.rest(end.min(clock::now() + LOOK), meter, false, &mut || tick(0.0)) {
+            if !self.rest(end.min(clock::now() + POLL_INTERVAL), meter, false, &mut || tick(0.0)) {
                 return false;
             }
         }
@@ -184,7 +181,7 @@ impl<'a> Watch<'a> {
                 return false;
             }
             // As far apart as they are to be, whatever a look takes.
-            self.stop.wait_until(until.min(now + LOOK));
+            self.stop.wait_until(until.min(now + POLL_INTERVAL));
             now = clock::now();
         }
         true
@@ -203,13 +200,13 @@ impl<'a> Watch<'a> {
 
     /// What was between the first boundary and the last. With the bytes of the same moment: what a window that is cut
     /// short costs is not theirs.
-    fn fill(&self, seen: &mut WindowObservation, first: &Boundary, mut last: Boundary) {
+    fn fill(&self, observation: &mut WindowObservation, first: &Boundary, mut last: Boundary) {
         if let Some(host) = &self.host {
             host.add_processes(&mut last.host);
-            seen.host = last.host.since_beside(&first.host, &self.agents);
-            seen.part_busy(self.busy_before);
+            observation.host = last.host.since_beside(&first.host, &self.agents);
+            observation.part_busy(self.busy_before);
         }
-        seen.fill_workers(&first.workers, &last.workers);
+        observation.fill_workers(&first.workers, &last.workers);
     }
 }
 
@@ -242,26 +239,35 @@ mod tests {
             })
         };
         let mut meter = OwnMeter(vec![counters]);
-        let Ok(seen) = watch(windows(20, 100, 3), &stop).observe(&mut meter, &mut |_| true);
+        let Ok(watched) = watch(windows(20, 100, 3), &stop).observe(&mut meter, &mut |_| true);
         stop.end();
         worker.join().expect("the worker");
-        assert_eq!((seen.samples.len(), seen.looks.len(), seen.workers.len()), (3, 4, 1));
+        assert_eq!((watched.samples.len(), watched.looks.len(), watched.workers.len()), (3, 4, 1));
         // A sleep of 2 ms takes longer on a busy machine, never shorter.
-        assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
-        assert!(!seen.cut_short && seen.host.seconds >= 0.3);
+        assert!(
+            watched.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0),
+            "{:?}",
+            watched.samples
+        );
+        assert!(!watched.cut_short && watched.host.seconds >= 0.3);
     }
 
     #[test]
     fn a_stop_keeps_the_whole_windows_before_it() {
         // Seconds and CPU time are those of the whole windows, not of the one that was cut. A busy machine makes
         // windows longer than they were to be: one time of five it does not.
-        let whole = |seen: &WindowObservation| seen.samples.len() as f64 * 0.060;
+        let whole = |watched: &WindowObservation| watched.samples.len() as f64 * 0.060;
         let seconds = || {
-            let seen = stopped_after(Duration::from_millis(100));
-            assert!(seen.cut_short && seen.samples.len() < 10, "{:?}", seen.samples);
-            assert!(seen.host.seconds >= whole(&seen), "{} s of {}", seen.host.seconds, whole(&seen));
+            let watched = stopped_after(Duration::from_millis(100));
+            assert!(watched.cut_short && watched.samples.len() < 10, "{:?}", watched.samples);
+            assert!(
+                watched.host.seconds >= whole(&watched),
+                "{} s of {}",
+                watched.host.seconds,
+                whole(&watched)
+            );
             // The first window was not over in so long.
-            if seen.samples.is_empty() { f64::INFINITY } else { seen.host.seconds - whole(&seen) }
+            if watched.samples.is_empty() { f64::INFINITY } else { watched.host.seconds - whole(&watched) }
         };
         let more: Vec<f64> = std::iter::repeat_with(seconds).take(5).collect();
         assert!(more.iter().any(|seconds| *seconds < 0.025), "{more:?} s more than whole windows");
@@ -271,8 +277,8 @@ mod tests {
         let mut meter = OwnMeter(vec![Arc::new(WorkerCounters::new(Instant::now()))]);
         let (start, stop) = (Instant::now(), Stop::new());
         let mut tick = |_| start.elapsed() < time;
-        let Ok(seen) = watch(windows(0, 60, 100), &stop).observe(&mut meter, &mut tick);
-        seen
+        let Ok(watched) = watch(windows(0, 60, 100), &stop).observe(&mut meter, &mut tick);
+        watched
     }
 
     /// Marks of two workers, until there are no more.
@@ -290,8 +296,8 @@ mod tests {
     fn claimed(bytes: &[u64], first_window: Option<Instant>) -> WindowObservation {
         let stop = Stop::new();
         let watch = Watch { first_window, ..Watch::new(windows(0, 10, 2), &stop) };
-        let Ok(seen) = watch.observe(&mut Claims(bytes.to_vec()), &mut |_| true);
-        seen
+        let Ok(watched) = watch.observe(&mut Claims(bytes.to_vec()), &mut |_| true);
+        watched
     }
 
     /// A peer may claim the most that a number holds.
@@ -302,19 +308,19 @@ mod tests {
 
     #[test]
     fn peers_that_count_no_more_leave_the_windows_before() {
-        let seen = claimed(&[0, 1000], None);
-        assert_eq!((seen.samples.len(), seen.bytes, seen.cut_short), (1, 2000, true));
-        let seen = claimed(&[], None);
-        assert_eq!((seen.samples.len(), seen.looks.len(), seen.cut_short), (0, 0, true));
+        let watched = claimed(&[0, 1000], None);
+        assert_eq!((watched.samples.len(), watched.bytes, watched.cut_short), (1, 2000, true));
+        let watched = claimed(&[], None);
+        assert_eq!((watched.samples.len(), watched.looks.len(), watched.cut_short), (0, 0, true));
     }
 
     /// Hosts that measure together begin together, however long each took to be ready.
     #[test]
     fn windows_begin_at_the_moment_that_was_agreed_upon() {
         let agreed = Instant::now() + Duration::from_millis(30);
-        let seen = claimed(&[0, 1, 2], Some(agreed));
-        let [first, _, last] = &seen.looks[..] else { panic!("{:?}", seen.looks) };
-        assert!(first.at >= agreed && last.at >= agreed + Duration::from_millis(20), "{:?}", seen.looks);
-        assert_eq!(seen.host.seconds, 0.0, "of a host that nobody asked for nothing is read");
+        let watched = claimed(&[0, 1, 2], Some(agreed));
+        let [first, _, last] = &watched.looks[..] else { panic!("{:?}", watched.looks) };
+        assert!(first.at >= agreed && last.at >= agreed + Duration::from_millis(20), "{:?}", watched.looks);
+        assert_eq!(watched.host.seconds, 0.0, "of a host that nobody asked for nothing is read");
     }
 }

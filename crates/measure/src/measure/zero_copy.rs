@@ -38,7 +38,7 @@ const WAYS: [SendMethod; 2] = [SendMethod::Write, SendMethod::Zerocopy];
 struct WaySamples {
     rates: Vec<f64>,
     cpu_seconds_per_gb: Vec<f64>,
-    seen: ZeroCopyUse,
+    sends: ZeroCopyUse,
 }
 
 /// Where the user has named none: the way that the path is better with. An error where the peer is gone.
@@ -53,10 +53,10 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     for _ in 0..TURNS {
         for (way, tried) in WAYS.iter().zip(&mut tried) {
             stages.zero_copy = *way == SendMethod::Zerocopy;
-            let seen = transfer::observe(stages, peers, &flow);
+            let watched = transfer::observe(stages, peers, &flow);
             stages.zero_copy = false;
-            match seen? {
-                Some(observed) if !observed.seen.samples.is_empty() => tried.add(&observed),
+            match watched? {
+                Some(observed) if !observed.windows.samples.is_empty() => tried.add(&observed),
                 _ => return Ok(()),
             }
         }
@@ -91,7 +91,7 @@ fn is_worth_a_trial(stages: &Stages<'_>) -> bool {
     let Stages { goal, plan, machine, .. } = stages;
     let far = stages.round_trip_seconds * SETTLING_TRIPS > WINDOWS.warm_up.as_secs_f64();
     let wired = |name: &str| {
-        let nic = machine.nics.iter().find(|nic| nic.name == name);
+        let nic = machine.nic(name);
         nic.and_then(|nic| nic.driver.known())
             .is_some_and(|driver| !DRIVERS_WITHOUT_WIRE.contains(&driver.as_str()))
     };
@@ -106,12 +106,12 @@ fn is_worth_a_trial(stages: &Stages<'_>) -> bool {
 
 impl WaySamples {
     fn add(&mut self, observed: &Observed) {
-        self.rates.extend(&observed.seen.samples);
-        let gb = observed.seen.bytes as f64 * 1e-9;
+        self.rates.extend(&observed.windows.samples);
+        let gb = observed.windows.bytes as f64 * 1e-9;
         // What the kernel copies in softirq is part of what a way costs.
-        let seconds = observed.seen.busy_seconds.max(observed.seen.host.cpu_seconds);
+        let seconds = observed.windows.busy_seconds.max(observed.windows.host.cpu_seconds);
         self.cpu_seconds_per_gb.push(if gb > 0.0 { seconds / gb } else { f64::INFINITY });
-        self.seen.join(observed.zero_copy.unwrap_or_default());
+        self.sends.join(observed.zero_copy.unwrap_or_default());
     }
 }
 
@@ -126,7 +126,7 @@ fn is_better([copy, without]: &[WaySamples; 2]) -> bool {
     let faster = above(&without.rates, &copy.rates, CLEARLY);
     let cheaper = above(&copy.cpu_seconds_per_gb, &without.cpu_seconds_per_gb, CLEARLY);
     let as_fast = median(&without.rates) * CLEARLY >= median(&copy.rates);
-    without.seen.copied_share() < 0.5 && without.seen.sends > 0 && (faster || cheaper && as_fast)
+    without.sends.copied_share() < 0.5 && without.sends.sends > 0 && (faster || cheaper && as_fast)
 }
 
 #[cfg(test)]
@@ -134,8 +134,8 @@ mod tests {
     use super::*;
 
     fn tried(rates: [f64; 2], cpu: [f64; 2], sends: u64, copied: u64) -> WaySamples {
-        let seen = ZeroCopyUse { sends, copied, ..ZeroCopyUse::default() };
-        WaySamples { rates: rates.to_vec(), cpu_seconds_per_gb: cpu.to_vec(), seen }
+        let sends = ZeroCopyUse { sends, copied, ..ZeroCopyUse::default() };
+        WaySamples { rates: rates.to_vec(), cpu_seconds_per_gb: cpu.to_vec(), sends }
     }
 
     #[test]

@@ -35,30 +35,30 @@ pub struct RunSpec {
 
 /// Does the run. A `Failure` means that it could not begin; what fails later is in `Run::errors`. `save` is
 /// called after each step; if it fails at first, nothing is measured.
-pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Result<Run, Failure> {
+pub fn conduct(mut context: RunContext<'_>, goal: Goal, run_spec: &RunSpec) -> Result<Run, Failure> {
     let machine = context.probe();
     let RunContext { sysroot, stop, .. } = context;
-    let wants = |stages: &[Stage]| stages.iter().any(|stage| order.stages.contains(stage));
+    let wants = |stages: &[Stage]| stages.iter().any(|stage| run_spec.stages.contains(stage));
 
     // What the user named is checked before anything is written: a wrong name costs no scratch file and no
     // folder.
-    let mut ways = paths::Paths::default();
+    let mut prepared = paths::Paths::default();
     if wants(&[Stage::Network, Stage::Path]) {
         // The sender's: where that is the peer, its agent says what it lacks.
         if let Some(name) = goal.congestion_control.as_ref().filter(|_| !goal.flow.receives()) {
             paths::check_congestion_control(sysroot, name)?;
         }
-        ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
+        prepared = paths::prepare(sysroot, &machine, &goal.peers, run_spec.key_file.as_deref(), stop)?;
         if goal.flow == RunFlow::DiskToDisk {
-            ways.check_sink()?;
+            prepared.check_sink()?;
         }
         if goal.flow.receives() {
-            ways.come_in();
+            prepared.come_in();
         }
     }
-    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory) && !goal.flow.receives();
+    let reads = run_spec.stages.iter().any(|stage| *stage != Stage::Memory) && !goal.flow.receives();
     let scratch = if reads { sources::scratch_directories(&goal) } else { Vec::new() };
-    if scratch.is_empty() && order.scratch_bytes.is_some() {
+    if scratch.is_empty() && run_spec.scratch_bytes.is_some() {
         return Err(Failure::usage(
             "--amount is the length of scratch files, and there is none here: name --source DIR, or leave it \
              away",
@@ -67,21 +67,22 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     if !scratch.is_empty() {
         context.listener.hear(&Event::Step("scratch"));
     }
-    let spec = ScratchSpec::new(order.scratch_bytes, &goal);
+    let spec = ScratchSpec::new(run_spec.scratch_bytes, &goal);
     let mut found = sources::prepare(sysroot, &machine, &goal, &scratch, spec, stop)?;
-    let sinks = sinks::prepare(sysroot, &machine, &goal, order.sink_room)?;
+    let sinks = sinks::prepare(sysroot, &machine, &goal, run_spec.sink_room)?;
     found.plans.extend(sinks.iter().map(|sink| sink.plan.clone()));
     if goal.flow == RunFlow::NetworkToMemory {
         found.plans.push(SourcePlan::memory());
     }
 
     context.listener.hear(&Event::Step("plan"));
-    let loopback = !ways.plans.is_empty() && paths::all_over_loopback(&machine, &ways.plans);
+    let loopback = !prepared.plans.is_empty() && paths::all_over_loopback(&machine, &prepared.plans);
     if !loopback && goal.workers.is_none() && !goal.flow.receives() {
-        let earlier = (order.earlier)(&machine);
-        earlier.inspect(|run| worker_costs::take_over(run, &machine, &goal, &mut ways.plans));
+        let earlier = (run_spec.earlier)(&machine);
+        earlier.inspect(|run| worker_costs::take_over(run, &machine, &goal, &mut prepared.plans));
     }
-    let mut planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
+    let mut planned =
+        plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut prepared.plans), loopback);
     planned.notes.splice(0..0, found.notes.clone());
     planned.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));
     context.say_devices(&machine, &planned.paths, &planned.sources);
@@ -94,7 +95,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     (context.save)(&run)?;
 
     context.listener.hear(&Event::Step("measure"));
-    let mut peers = Peers::new(std::mem::take(&mut ways.sessions), &planned.paths);
+    let mut peers = Peers::new(std::mem::take(&mut prepared.sessions), &planned.paths);
     let (machine, goal) = (run.machine.clone(), run.goal.clone());
     let mut unsaved = None;
     let mut save_figures = |figures: &Measurements| {
@@ -104,10 +105,10 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     let listener = &mut *context.listener;
     let folders: Vec<_> = sinks.iter().map(|sink| Arc::clone(&sink.folder)).collect();
     let mut stages =
-        Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
+        Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, run_spec.io_uring);
     stages.sinks = &folders;
     let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();
-    let measured = cut_at_stop(cutters, stop, || measure(stages, &order.stages, &mut peers));
+    let measured = cut_at_stop(cutters, stop, || measure(stages, &run_spec.stages, &mut peers));
     run.measurements = measured.measurements;
     run.errors = measured.errors;
     if let Some(plan) = &mut run.plan {

@@ -31,7 +31,7 @@ impl RunContext<'_> {
         let before = ProcessTable::read(self.sysroot, false);
         let machine = probe(self.sysroot);
         let meanwhile = ProcessTable::read(self.sysroot, false).since(&before, std::process::id(), &[]);
-        let cpus = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+        let cpus = machine.cpu.online().count();
         let note = busy_before(&meanwhile, cpus);
         note.iter().for_each(|note| self.listener.hear(&Event::Note(note.clone())));
         machine

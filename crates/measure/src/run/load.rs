@@ -7,7 +7,7 @@ use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
     Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Latency, LoadPoint, Permissions,
-    PinningTrials, Prepared, WARM_UP_SECONDS, conduct,
+    Prepared, WARM_UP_SECONDS, conduct,
 };
 use crate::measure::load::{
     Keep, LoadEnd, Offer, RequestServer, Searched, Taker, at_rate, closed, highest_rate, twice,
@@ -65,35 +65,31 @@ pub enum Search {
 }
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_load(mut context: RunContext<'_>, order: &LoadSpec) -> Result<Run, Failure> {
+pub fn conduct_load(mut context: RunContext<'_>, spec: &LoadSpec) -> Result<Run, Failure> {
     let machine = context.probe();
-    let name = order.name.clone().or_else(|| order.sources.first().map(|path| path.display().to_string()));
-    let mut run = Run::begin_stage(Stage::Load, name.unwrap_or_default(), machine.clone(), goal(order));
+    let name = spec.name.clone().or_else(|| spec.sources.first().map(|path| path.display().to_string()));
+    let mut run = Run::begin_stage(Stage::Load, name.unwrap_or_default(), machine.clone(), goal(spec));
+    let bench = AccessBench::new(context.sysroot, &machine, context.stop, &mut *context.listener);
     let mut bench = AccessBench {
-        sysroot: context.sysroot,
-        machine: &machine,
-        stop: context.stop,
-        listener: &mut *context.listener,
-        io_uring: order.io_uring,
-        idle: false,
-        pinning: PinningTrials::default(),
-        warm_up_seconds: WARM_UP_SECONDS.max(order.keep.limit.min(1.0) * 2.0),
-        windows: order.repeats,
+        io_uring: spec.io_uring,
+        warm_up_seconds: WARM_UP_SECONDS.max(spec.keep.limit.min(1.0) * 2.0),
+        windows: spec.repeats,
+        ..bench
     };
-    let mut permissions = order.permissions.clone();
+    let mut permissions = spec.permissions.clone();
     permissions.shorten_after = Some(Duration::from_secs(WRITING_SECONDS));
-    let mut prepared = Prepared::new(&bench, &order.sources, permissions)?;
-    let threads = threads(&bench, order);
-    let shape = Shape { order, threads };
+    let mut prepared = Prepared::new(&bench, &spec.sources, permissions)?;
+    let threads = threads(&bench, spec);
+    let shape = Shape { spec, threads };
     // One thread has a whole file, many have equal parts of it.
     prepared
         .ready_for(&mut bench, &shape.job(Offer { workers: shape.sources(), requests_per_second: None }))?;
     (context.save)(&run)?;
     let mut steps = Steps { bench, prepared, shape, run: &mut run, save: &mut *context.save, failure: None };
-    let Searched { curve, ended } = match order.search {
-        Search::Users => closed(&mut steps, order.keep, order.workers),
-        Search::Rate(rate) => at_rate(&mut steps, order.keep, order.workers, rate),
-        Search::HighestRate => highest_rate(&mut steps, order.keep, order.workers),
+    let Searched { curve, ended } = match spec.search {
+        Search::Users => closed(&mut steps, spec.keep, spec.workers),
+        Search::Rate(rate) => at_rate(&mut steps, spec.keep, spec.workers, rate),
+        Search::HighestRate => highest_rate(&mut steps, spec.keep, spec.workers),
     };
     let failure = steps.failure.take();
     drop(steps);
@@ -112,31 +108,31 @@ pub fn conduct_load(mut context: RunContext<'_>, order: &LoadSpec) -> Result<Run
 }
 
 /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
-fn goal(order: &LoadSpec) -> Goal {
+fn goal(spec: &LoadSpec) -> Goal {
     Goal {
-        sources: order.sources.clone(),
-        seconds: Some(order.seconds),
-        repeats: order.repeats,
+        sources: spec.sources.clone(),
+        seconds: Some(spec.seconds),
+        repeats: spec.repeats,
         ..Goal::default()
     }
 }
 
 /// Of all sources together; each has the same number of them.
-fn threads(bench: &AccessBench<'_>, order: &LoadSpec) -> u32 {
+fn threads(bench: &AccessBench<'_>, spec: &LoadSpec) -> u32 {
     let wanted = (bench.machine.cpu.usable().len() * THREADS_PER_CORE).clamp(1, MOST_THREADS);
-    let sources = order.sources.len().max(1);
+    let sources = spec.sources.len().max(1);
     (wanted.max(sources).div_ceil(sources) * sources) as u32
 }
 
 /// How a number of users becomes a job.
 struct Shape<'a> {
-    order: &'a LoadSpec,
+    spec: &'a LoadSpec,
     threads: u32,
 }
 
 impl Shape<'_> {
     fn sources(&self) -> u32 {
-        self.order.sources.len().max(1) as u32
+        self.spec.sources.len().max(1) as u32
     }
 
     /// Users that can be had: each thread has as many requests in flight as the others.
@@ -152,29 +148,29 @@ impl Shape<'_> {
     fn job(&self, offer: Offer) -> AccessJob {
         let users = self.users(offer.workers);
         let threads = users.min(self.threads);
-        let order = self.order;
+        let spec = self.spec;
         let on_a_source = u64::from(threads.div_ceil(self.sources()));
-        let part = order.file_bytes / on_a_source / order.transfer_bytes * order.transfer_bytes;
+        let part = spec.file_bytes / on_a_source / spec.transfer_bytes * spec.transfer_bytes;
         AccessJob {
-            sources: order.sources.clone(),
+            sources: spec.sources.clone(),
             workers: threads,
-            access: order.access,
-            order: order.order,
+            access: spec.access,
+            order: spec.order,
             layout: FileLayout::Segmented,
-            transfer_bytes: order.transfer_bytes,
-            block_bytes: part.max(order.transfer_bytes),
+            transfer_bytes: spec.transfer_bytes,
+            block_bytes: part.max(spec.transfer_bytes),
             segments: 1,
             queue_depth: users / threads,
             engine: Engine::IoUring,
-            direct: order.direct,
+            direct: spec.direct,
             fsync: false,
             sync: None,
             reorder: false,
             verify: false,
-            seconds: Some(order.seconds),
+            seconds: Some(spec.seconds),
             requests_per_second: offer.requests_per_second,
             limit_bytes_per_second: None,
-            seed: order.seed,
+            seed: spec.seed,
         }
     }
 }

@@ -25,9 +25,9 @@ mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
-    Diagnosis, Finding, TwinComparison, burst_of_network, compared_nodes, compared_paths, compared_twins,
-    diagnose, disk_findings, load_findings, map_findings, others_findings, slow_nodes, slow_paths,
-    stream_findings, transfer_diagnosis,
+    Bottleneck, Diagnosis, Finding, TwinComparison, burst_of_network, compared_nodes, compared_paths,
+    compared_twins, diagnose, disk_findings, load_findings, map_findings, others_findings, slow_nodes,
+    slow_paths, stream_findings, transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
@@ -148,6 +148,11 @@ impl Run {
     /// What was done: the command's name.
     pub fn command(&self) -> String {
         self.stage.map_or_else(|| "run".into(), |stage| stage.to_string())
+    }
+
+    /// What limited it, where it was judged.
+    pub fn bottleneck(&self) -> Option<&Bottleneck> {
+        self.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref())
     }
 
     /// What is wrong or worth changing, as far as it was diagnosed.

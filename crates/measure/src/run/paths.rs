@@ -87,7 +87,7 @@ pub(crate) fn way_to(sysroot: &Sysroot, machine: &Machine, address: SocketAddr) 
         Fact::Unknown { .. } if address.is_ipv6() => (None, Ipv6Addr::UNSPECIFIED.into()),
         Fact::Unknown { .. } => (None, Ipv4Addr::UNSPECIFIED.into()),
     };
-    let interface = nic.as_ref().and_then(|name| machine.nics.iter().find(|nic| nic.name == *name));
+    let interface = nic.as_ref().and_then(|name| machine.nic(name));
     let name = nic.clone().unwrap_or_else(|| address.ip().to_string());
     let unread = "the interface to the peer could not be read";
     PathPlan {

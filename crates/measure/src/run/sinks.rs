@@ -54,7 +54,7 @@ fn open(
 ) -> Result<RunSink, Failure> {
     let folder = open_folder(sysroot, machine, directory, limits)?;
     let device = folder.disk().map_or_else(|| directory.display().to_string(), str::to_string);
-    let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
+    let node = machine.disk(&device).map(|disk| disk.node.clone());
     let plan = SourcePlan {
         path: directory.to_path_buf(),
         resource: format!("disk:{device}"),

@@ -114,7 +114,7 @@ fn plan_of(
         Fact::Known(behind) => (behind.disk().to_string(), behind.logical_block_bytes.known().copied()),
         Fact::Unknown { .. } => (placed.display().to_string(), None),
     };
-    let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
+    let node = machine.disk(&device).map(|disk| disk.node.clone());
     let sector = u64::from(sector.unwrap_or(4096)).max(1);
     let received_by_tcp = is_received_by_tcp(machine, &device);
     SourcePlan {

@@ -55,6 +55,23 @@ pub struct TransferFile {
     pub error: Option<String>,
 }
 
+impl TransferFile {
+    /// Without bytes, sums and an error.
+    pub fn new(url: String, path: PathBuf, outcome: TransferOutcome) -> Self {
+        TransferFile {
+            url,
+            path,
+            outcome,
+            bytes: 0,
+            kept_bytes: 0,
+            kept_not_compared_bytes: 0,
+            seconds: 0.0,
+            verified: Vec::new(),
+            error: None,
+        }
+    }
+}
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

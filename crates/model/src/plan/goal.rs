@@ -103,6 +103,11 @@ const LIMITED_READ_SECONDS: f64 = 0.02;
 const SHORTEST_READ_BYTES: u64 = 64 << 10;
 
 impl Goal {
+    /// The protocol that is measured first; TCP where none is named.
+    pub fn first_protocol(&self) -> Protocol {
+        self.protocols.first().copied().unwrap_or(Protocol::Tcp)
+    }
+
     /// Something is taken from the path: where it was asked for, nothing bounds what is moved, nothing is stored for it,
     /// and there is time.
     pub fn experiments(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A long way: what TCP's windows and the loss on the way let through, and what to change. Arithmetic alone: a
+//! A long path: what TCP's windows and the loss on the way let through, and what to change. Arithmetic alone: a
 //! stream may have one window under way in a round trip; where packets are lost by chance, the window itself is as
 //! large as loss lets it be: for Reno by Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance
 //! Algorithm", CCR 27(3), 1997; for CUBIC by RFC 9438, section 5.2.
@@ -175,7 +175,7 @@ pub struct LongPath {
     pub sentences: Vec<String>,
 }
 
-/// What a long way lets through of a flow whose hardware is planned.
+/// What a long path lets through of a flow whose hardware is planned.
 pub fn long_path(parts: &MachineParts, plan: &FlowPlan, flow: &Flow, spec: &LongPathSpec) -> LongPath {
     let trip = spec.round_trip_seconds;
     let streams = f64::from(spec.streams.max(1));

@@ -26,13 +26,12 @@ mod worker_count;
 mod workers;
 
 pub use goal::*;
-use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 pub use overruled::overrule_links;
 pub use pool::spare_blocks;
 pub use product::*;
 pub use resources::{is_received_by_tcp, memory_touches, path_rate, volume_members};
-pub use streams::{Pin, Placed, place_streams};
+pub use streams::{Pin, StreamPlacement, place_streams};
 pub use worker_cost::WorkerCost;
 pub use workers::spare_cores;
 
@@ -57,7 +56,7 @@ pub fn plan(
         source.block_bytes = goal.read_bytes().unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
         source.queue_depth = or(u64::from(source.queue_depth), u64::from(DEFAULT_QUEUE_DEPTH)) as u32;
     }
-    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let protocol = goal.first_protocol();
     for path in &mut paths {
         if path.rate.known().is_none() {
             path.rate = resources::path_rate(machine, path, protocol, flow::Method::Direct);

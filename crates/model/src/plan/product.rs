@@ -272,9 +272,9 @@ pub struct WorkerPlan {
     pub source: usize,
     /// Index into `Plan::paths`.
     pub path: usize,
-    /// Logical processor it is pinned to.
+    /// CPU it is pinned to.
     pub core: u32,
-    /// NUMA node of that processor.
+    /// NUMA node of that CPU.
     pub node: Fact<u32>,
     /// Bytes a read.
     pub block_bytes: u64,

@@ -34,7 +34,7 @@ pub(super) fn of_run(
     paths: &[PathPlan],
     loopback: bool,
 ) -> RunGraph {
-    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let protocol = goal.first_protocol();
     let (parts, names) = run_parts(machine, sources, paths, loopback);
     let ends = |word: &str| -> Vec<FlowEnd> {
         let of_kind = parts.devices.iter().filter(|device| device.what.word() == word);
@@ -135,7 +135,7 @@ fn run_parts(
     for path in paths.iter().filter(|path| met.insert(&path.resource)) {
         let device = ByteDevice { name: names.len().to_string(), ..nic_device(machine, path, loopback) };
         names.insert(device.id(), path.resource.clone());
-        let nic = path.nic.as_deref().and_then(|name| machine.nics.iter().find(|nic| nic.name == name));
+        let nic = path.nic.as_deref().and_then(|name| machine.nic(name));
         let node = nic.map_or(&path.node, |nic| &nic.node);
         parts.nic(device, nic.and_then(|nic| nic.pci.as_deref()), node);
     }
@@ -156,7 +156,7 @@ pub fn is_received_by_tcp(machine: &Machine, name: &str) -> bool {
 
 /// The whole disks that a block device lies on: itself, or what its members lie on.
 fn members<'a>(machine: &'a Machine, name: &str, depth: usize) -> Vec<&'a Disk> {
-    let Some(disk) = machine.disks.iter().find(|disk| disk.name == name) else { return Vec::new() };
+    let Some(disk) = machine.disk(name) else { return Vec::new() };
     if disk.pci.is_some() || disk.members.is_empty() || depth == 0 {
         return vec![disk];
     }
@@ -170,7 +170,7 @@ fn members<'a>(machine: &'a Machine, name: &str, depth: usize) -> Vec<&'a Disk> 
 /// The port of a path with the path's own MTU; its place is set later.
 fn nic_device(machine: &Machine, path: &PathPlan, loopback: bool) -> ByteDevice {
     let name = path.nic.as_deref().unwrap_or_else(|| path.resource.trim_start_matches("nic:"));
-    let nic = machine.nics.iter().find(|nic| nic.name == name);
+    let nic = machine.nic(name);
     let rate = match nic {
         _ if loopback => Fact::unknown("the host's own stack"),
         Some(nic) => line_rate(nic),
@@ -276,7 +276,7 @@ fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan]
             ResourceKind::Cpu => resource.why = Some("known once the CPU cost of a byte is measured".into()),
             ResourceKind::Disk => {
                 let name = resource.id.strip_prefix("disk:").unwrap_or(&resource.id);
-                let disk = machine.disks.iter().find(|disk| disk.name == name);
+                let disk = machine.disk(name);
                 resource.why = Some(why_unrated(machine, disk).into());
             }
             ResourceKind::Nic if !receives => {

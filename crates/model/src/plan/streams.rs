@@ -1,4 +1,4 @@
-//! Streams dealt to NICs by their rates, and on which processor each runs.
+//! Streams assigned to NICs by their rates, and on which CPU each runs.
 
 use super::pairing::shares;
 use super::product::PathPlan;
@@ -16,20 +16,20 @@ pub enum Pin {
     Auto,
     /// Wherever the kernel puts them.
     None,
-    /// On these processors, in turn.
+    /// On these CPUs, in turn.
     Cores(Vec<u32>),
 }
 
-/// One stream's place.
+/// On which path and CPU a stream runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct StreamPlacement {
     /// Index of its path.
     pub path: usize,
-    /// Processor of our end; none: the kernel chooses.
+    /// CPU of this end; none: the kernel chooses.
     pub core: Option<u32>,
 }
 
-/// Deals `streams` to the paths by their rates (equally where one is unknown), at least one to each, and pins
+/// Assigns `streams` to the paths by their rates (equally where one is unknown), at least one to each, and pins
 /// them; the same again for each of the `directions` that are measured at once, on other cores as far as there are
 /// some. `loopback`: the other end is a process of our own, to which the second half of the cores is left.
 pub fn place_streams(
@@ -39,40 +39,40 @@ pub fn place_streams(
     directions: usize,
     pin: &Pin,
     loopback: bool,
-) -> Vec<Vec<Placed>> {
+) -> Vec<Vec<StreamPlacement>> {
     let counts = counts(&shares(paths), streams as usize);
     let mut cores = usable_cores(machine);
     if loopback {
         cores = first_half(cores);
     }
     let no_disk = Fact::unknown("a stream reads no disk");
-    let mut dealt = 0;
-    let mut one_way = || {
+    let mut assigned = 0;
+    let mut place_one_direction = || {
         let mut placed = Vec::new();
-        // Round by round over the paths, so that a list of cores is dealt as a user would expect: first one
+        // Round by round over the paths, so that a list of cores is used as a user would expect: first one
         // to each NIC.
         for round in 0..counts.iter().copied().max().unwrap_or(0) {
             for (path, plan) in paths.iter().enumerate().filter(|(path, _)| counts[*path] > round) {
                 let core = match pin {
                     Pin::None => None,
                     Pin::Auto => Some(take_core(&mut cores, &plan.node, &no_disk).0),
-                    Pin::Cores(list) => list.get(dealt % list.len().max(1)).copied(),
+                    Pin::Cores(list) => list.get(assigned % list.len().max(1)).copied(),
                 };
-                placed.push(Placed { path, core });
-                dealt += 1;
+                placed.push(StreamPlacement { path, core });
+                assigned += 1;
             }
         }
         placed
     };
-    (0..directions).map(|_| one_way()).collect()
+    (0..directions).map(|_| place_one_direction()).collect()
 }
 
-/// Whole streams for each share: one each first, the rest by largest remainder.
+/// Whole streams for each share: one each first, the rest by highest averages.
 fn counts(shares: &[f64], streams: usize) -> Vec<usize> {
     let mut counts = vec![1; shares.len()];
     for _ in shares.len()..streams {
-        // Whom one more leaves nearest to its share from below (Sainte-Laguë's divisor has no bias towards
-        // fast or slow links).
+        // To that which one more leaves nearest to its share from below (Sainte-Laguë's divisor has no bias
+        // towards fast or slow links).
         let lack = |index: &usize| shares[*index] / (2 * counts[*index] + 1) as f64;
         let next = (0..shares.len()).max_by(|a, b| lack(a).total_cmp(&lack(b)).then(b.cmp(a)));
         if let Some(index) = next {
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_stream_is_dealt(shares in proptest::collection::vec(0.01f64..1.0, 1..8), streams in 1usize..200) {
+        fn every_stream_is_assigned(shares in proptest::collection::vec(0.01f64..1.0, 1..8), streams in 1usize..200) {
             let sum: f64 = shares.iter().sum();
             let shares: Vec<f64> = shares.iter().map(|share| share / sum).collect();
             let counts = counts(&shares, streams);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_cores_is_dealt_in_turn() {
+    fn a_list_of_cores_is_used_in_turn() {
         let paths = paths(2);
         let cores = |pin: &Pin| -> Vec<Option<u32>> {
             let directions = place_streams(&machine(4), &paths, 2, 2, pin, false);

@@ -7,6 +7,7 @@ mod inputs;
 use super::*;
 pub use inputs::{goal, paths, sources};
 use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Disk, DiskKind, Machine, PciDevice, PciLink};
 use linerate_testing::nic;
 

@@ -13,13 +13,12 @@ use super::pairing;
 use super::product::{PathPlan, SourcePlan, WorkerPlan};
 use super::worker_count::{NicNeeds, WorkerCarries, of_nic};
 use linerate_facts::fact::Fact;
-use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 
 /// The fewest reads in flight of a worker: one being read while one is sent.
 pub(super) const FEWEST_READS: u32 = 2;
 
-/// A logical processor that workers may use.
+/// A CPU that workers may use.
 #[derive(Clone, Debug)]
 pub(super) struct Core {
     pub(super) id: u32,
@@ -98,7 +97,7 @@ pub(super) fn place(
 
 /// What one worker was measured to carry over a path, or is likely to.
 fn carries(goal: &Goal, path: &PathPlan) -> Option<WorkerCarries> {
-    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let protocol = goal.first_protocol();
     let default = cpu_cost::sending(None, false, protocol, path.mtu.known().copied())?;
     Some(WorkerCarries::measured_or(default, path.worker_cost.as_ref()))
 }
@@ -129,7 +128,7 @@ pub(super) fn readers(sources: &[SourcePlan]) -> Vec<WorkerPlan> {
     sources.iter().enumerate().map(reader).collect()
 }
 
-/// Logical processors that are allowed and that none of our own is pinned to (`used`), for receivers on this
+/// CPUs that are allowed and that none of our own is pinned to (`used`), for receivers on this
 /// machine; all allowed ones where every one is used. The last comes first, since workers take from the
 /// start.
 pub fn spare_cores(machine: &Machine, used: &[u32]) -> Vec<u32> {
@@ -139,9 +138,9 @@ pub fn spare_cores(machine: &Machine, used: &[u32]) -> Vec<u32> {
     if spare.is_empty() { all } else { spare }
 }
 
-/// Online and allowed processors in the kernel's order. Never empty: processor 0 where nothing could be read.
+/// Online and allowed CPUs in the kernel's order. Never empty: CPU 0 where nothing could be read.
 pub(super) fn usable_cores(machine: &Machine) -> Vec<Core> {
-    let online: Vec<_> = machine.cpu.logical.iter().filter(|cpu| cpu.online).collect();
+    let online: Vec<_> = machine.cpu.online().collect();
     let permitted = |id: &u32| machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(id));
     let mut usable: Vec<_> = online.iter().copied().filter(|cpu| permitted(&cpu.id)).collect();
     if usable.is_empty() {

@@ -8,6 +8,7 @@ use super::thresholds::{
     QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES, READS_CARRY,
 };
 use crate::plan::long_path::{CongestionControl, LossCount, LossyFlow};
+use linerate_facts::host::LinkUse;
 use linerate_facts::usage::CoreUse;
 use linerate_machine::flow_devices::FlowDevices;
 use std::borrow::Cow;
@@ -196,6 +197,19 @@ pub struct LinkEvidence {
     pub bytes_per_second: f64,
     /// A queueing discipline of the interface that holds packets back to keep a rate (`tbf`), and how often a second.
     pub shaper: Option<(String, f64)>,
+}
+
+impl From<&LinkUse> for LinkEvidence {
+    fn from(used: &LinkUse) -> Self {
+        LinkEvidence {
+            nic: used.name.clone(),
+            sends: used.sends,
+            share: used.utilisation,
+            bits_per_second: used.bits_per_second,
+            bytes_per_second: used.bytes_per_second,
+            shaper: used.shaper.clone(),
+        }
+    }
 }
 
 /// A disk.

@@ -451,7 +451,7 @@ fn tcp(evidence: &Evidence) -> Option<Limit> {
     if evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) == Some(true) {
         return None;
     }
-    // A handful of segments on an idle machine is nobody's bottleneck; on a long way a handful is enough.
+    // A handful of segments on an idle machine is nobody's bottleneck; on a long path a handful is enough.
     let many = share >= LOST && tcp.retransmits_per_second.is_some_and(|rate| rate >= DROPS_PER_SECOND);
     let explains = evidence.bytes_per_second.is_some_and(|rate| tcp.loss_explains(rate));
     (many || explains).then_some(Limit::Retransmits { share })

@@ -6,7 +6,7 @@ use super::limit::Limit;
 use super::thresholds::*;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::usage::CoreUse;
-use linerate_facts::wording::counted;
+use linerate_facts::wording::{counted, percent};
 use std::fmt::{Display, Formatter, Result};
 
 mod missing;
@@ -270,10 +270,6 @@ impl Limit {
             }
         }
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn wait(count: u32) -> &'static str {

@@ -66,15 +66,12 @@ impl FlowRate {
 }
 
 impl NamedLimit {
-    /// From `disk vda (2.64 GB/s)`.
-    pub fn from_text(text: &str) -> NamedLimit {
-        let parts = text.strip_suffix(')').and_then(|text| text.split_once(" ("));
-        let (name, figure) = parts.unwrap_or((text, ""));
+    pub fn new(name: impl Into<String>, figure: impl Into<String>) -> NamedLimit {
         NamedLimit { name: name.into(), figure: figure.into(), ..NamedLimit::default() }
     }
 
     /// `disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it)`.
-    fn with(&self, evidence: Option<String>) -> String {
+    fn text(&self, evidence: Option<String>) -> String {
         let figure = Some(&self.figure).filter(|figure| !figure.is_empty()).cloned();
         let inside: Vec<String> = figure.into_iter().chain(evidence).collect();
         let inside = if inside.is_empty() { String::new() } else { format!(" ({})", inside.join("; ")) };
@@ -116,17 +113,17 @@ impl Statement<'_> {
 
     /// What waits and stages show is inferred, however well they agree: a flat statement is that of an experiment.
     fn bottleneck(&self) -> String {
-        let name = self.limit.with(None);
+        let name = self.limit.text(None);
         let rate = show_bytes_rate(self.predicted);
         match self.verdict {
             Verdict::Confirmed if self.kind == LimitKind::Demand => format!(
                 "The flow asked for no more than {rate} (--rate-limit) and had it: nothing of this server limited \
                  it."
             ),
-            Verdict::Confirmed => format!("Probably the bottleneck is {}.", self.limit.with(self.evidence())),
+            Verdict::Confirmed => format!("Probably the bottleneck is {}.", self.limit.text(self.evidence())),
             Verdict::Tie => format!(
                 "Probably the bottleneck is {} or {}: the measurements cannot tell them apart.",
-                self.limit.with(self.evidence()),
+                self.limit.text(self.evidence()),
                 self.tied
             ),
             Verdict::Contradicted => {
@@ -173,7 +170,7 @@ impl Statement<'_> {
             Some(Doubt::Unsteady { low, high }) => format!(
                 "Not confirmed: the bottleneck is likely {}; in the same rounds the path did {low} to {high} % of what \
                  it allows: the machine is too unsteady for more in this time (--budget 5m takes longer)",
-                self.limit.with(self.evidence())
+                self.limit.text(self.evidence())
             ),
             Some(Doubt::Ratio) => {
                 let evidence = self.evidence().map(|evidence| format!(" ({evidence})"));
@@ -223,7 +220,7 @@ mod tests {
     fn statement(flow: &Judgement) -> Statement<'_> {
         Statement {
             kind: LimitKind::Disk,
-            limit: NamedLimit::from_text("disk vda (2.64 ± 0.06 GB/s)"),
+            limit: NamedLimit::new("disk vda", "2.64 ± 0.06 GB/s"),
             predicted: 2.64e9,
             achieved: FlowRate {
                 bytes_per_second: 2.61e9,
@@ -258,17 +255,17 @@ mod tests {
     #[test]
     fn only_a_confirmed_verdict_is_a_flat_statement() {
         let flow = judgement();
-        let said = |verdict, doubt| {
+        let text_of = |verdict, doubt| {
             let statement = Statement { verdict, doubt, tied: "the CPU".into(), ..statement(&flow) };
             statement.sentences()[1..].join(" ")
         };
         assert_eq!(
-            said(Verdict::Tie, None),
+            text_of(Verdict::Tie, None),
             "Probably the bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it) or \
              the CPU: the measurements cannot tell them apart."
         );
         assert_eq!(
-            said(Verdict::Contradicted, None),
+            text_of(Verdict::Contradicted, None),
             "Not explained: by its parts disk vda (2.64 ± 0.06 GB/s) limits the flow to 2.64 GB/s, but the path \
              showed another limit: the disks: the worker waits for them 71 % of the time."
         );
@@ -293,7 +290,7 @@ mod tests {
             ),
         ];
         for (doubt, expected) in doubts {
-            let text = said(Verdict::Unexplained, Some(doubt));
+            let text = text_of(Verdict::Unexplained, Some(doubt));
             assert!(text.contains(expected) && !text.starts_with("Probably"), "{text}");
         }
     }
@@ -303,9 +300,9 @@ mod tests {
         let flow = judgement();
         for verdict in [Verdict::Confirmed, Verdict::Tie, Verdict::Unexplained, Verdict::Contradicted] {
             let unlike = Some("a1 carries a tenth of a0. Look at its link.".to_string());
-            let said = Statement { verdict, unlike, ..statement(&flow) }.sentences().join(" ");
-            assert!(said.ends_with("a1 carries a tenth of a0. Look at its link."), "{said}");
-            assert!(!said.contains("raise"), "{said}");
+            let text_of = Statement { verdict, unlike, ..statement(&flow) }.sentences().join(" ");
+            assert!(text_of.ends_with("a1 carries a tenth of a0. Look at its link."), "{text_of}");
+            assert!(!text_of.contains("raise"), "{text_of}");
         }
     }
 

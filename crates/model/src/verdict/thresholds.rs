@@ -78,7 +78,7 @@ pub const LOSS_AGREES_FROM: f64 = 0.7;
 /// … and at most.
 pub const LOSS_AGREES_TO: f64 = 1.4;
 /// Achieved ÷ what the response function makes of the loss that was counted: from a few losses, which a window of
-/// seconds holds on a long way, their share is known to a factor of two, at least …
+/// seconds holds on a long path, their share is known to a factor of two, at least …
 pub const LOSS_EXPLAINS_FROM: f64 = 0.4;
 /// … and at most.
 pub const LOSS_EXPLAINS_TO: f64 = 2.5;

@@ -6,6 +6,7 @@ use crate::alike::distinct;
 use crate::job_words;
 use crate::stage::scaling::with_all_sources;
 use linerate_facts::units;
+use linerate_facts::wording::capitalised;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, AccessResult, Latency};
 use linerate_measure::run::Run;
@@ -95,7 +96,7 @@ impl Height {
 }
 
 /// Every measurement; under `--scaling` those of all sources, since the number of sources is no axis here.
-fn shown(run: &Run) -> Vec<&Measurement> {
+fn charted(run: &Run) -> Vec<&Measurement> {
     if run.scaling.is_some() { with_all_sources(run).collect() } else { run.measurements.iter().collect() }
 }
 
@@ -129,7 +130,7 @@ fn groups<'a>(runs: &[Named<'a>]) -> Vec<(String, Vec<Cell<'a>>)> {
     let cells: Vec<Cell> = runs
         .iter()
         .filter(|named| named.run.load.is_none())
-        .flat_map(|named| shown(named.run).into_iter().map(move |measurement| (named.name, measurement)))
+        .flat_map(|named| charted(named.run).into_iter().map(move |measurement| (named.name, measurement)))
         .filter_map(|(run, measurement)| {
             Some(Cell { run, measurement, access: measurement.access.as_ref()? })
         })
@@ -276,9 +277,4 @@ fn latency_chart(method: &str, part: &str, series: Vec<Series>) -> Chart {
         series,
         marks: Vec::new(),
     }
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -140,7 +140,7 @@ fn line(plot: &Plot, series: &Series, index: usize) -> Markup {
         let (x, left) = (at(x), at(x - 3.0));
         format!("M{x} {low}V{high}M{left} {low}h6M{left} {high}h6")
     };
-    let said = |point: &Point| {
+    let label_text = |point: &Point| {
         let (x, y) = (plot.axes.0.quantity, plot.axes.1.quantity);
         format!("{}: {} at {}", series.name, with_unit(y, point.y), with_unit(x, point.x))
     };
@@ -149,7 +149,7 @@ fn line(plot: &Plot, series: &Series, index: usize) -> Markup {
             path class="line" stroke-dasharray=[dash(index)] d=(path) {}
             @for (point, (x, y)) in plot.points(series).zip(&places) {
                 @if let Some(ends) = point.range { path class="range" d=(range(*x, ends)) {} }
-                (marker(index, *x, *y, html! { title { (said(point)) } }))
+                (marker(index, *x, *y, html! { title { (label_text(point)) } }))
             }
         }
     }
@@ -184,13 +184,13 @@ fn marked(plot: &Plot, mark: &Mark) -> Markup {
     let left = if x < LEFT + ROOM { false } else { left || x > WIDTH - RIGHT - ROOM };
     let (anchor, shift, room) = if left { (End, -9.0, x - LEFT) } else { (Start, 9.0, WIDTH - RIGHT - x) };
     let label = fitted(&mark.label, room - 9.0, 12.0);
-    let said = |top: f64| text("said", x + shift, top, anchor, &label);
+    let label_text = |top: f64| text("said", x + shift, top, anchor, &label);
     match mark.y.filter(|y| drawable(plot.axes.1, *y)).map(|y| plot.top(y)) {
-        Some(y) if mark.below => html! { (ring(x, y)) (said((y + 24.0).min(HEIGHT - BOTTOM - 6.0))) },
-        Some(y) => html! { (ring(x, y)) (said((y - 12.0).max(TOP + 4.0))) },
+        Some(y) if mark.below => html! { (ring(x, y)) (label_text((y + 24.0).min(HEIGHT - BOTTOM - 6.0))) },
+        Some(y) => html! { (ring(x, y)) (label_text((y - 12.0).max(TOP + 4.0))) },
         None => html! {
             path class="mark" d=(format!("M{} {}V{}", at(x), at(TOP - 4.0), at(HEIGHT - BOTTOM))) {}
-            (said(HEIGHT - BOTTOM - 12.0))
+            (label_text(HEIGHT - BOTTOM - 12.0))
         },
     }
 }

@@ -1,4 +1,4 @@
-//! What a rate does not report: latencies, processor time, knees; judged as rates are, by the intervals of
+//! What a rate does not report: latencies, CPU time, knees; judged as rates are, by the intervals of
 //! their repeats.
 
 use super::pair::{against_first, paired};
@@ -52,15 +52,16 @@ pub struct Detail {
     pub quantity: Quantity,
     /// One for each run; none where it has none.
     pub figures: Vec<Option<Sampled>>,
-    /// As that of a row: `higher` is a longer latency, more processor time, a higher knee.
+    /// As that of a row: `higher` is a longer latency, more CPU time, a higher knee.
     pub against_first: Vec<Option<Difference>>,
 }
 
 impl Detail {
     /// It is said to differ in some run.
     pub fn differs(&self) -> bool {
-        let told = self.against_first.iter().flatten();
-        told.into_iter()
+        let verdicts = self.against_first.iter().flatten();
+        verdicts
+            .into_iter()
             .any(|against| matches!(against.verdict, SampleComparison::Higher | SampleComparison::Lower))
     }
 }

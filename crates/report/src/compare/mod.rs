@@ -34,7 +34,7 @@ pub struct Comparison {
     pub unlike: Vec<Unlike>,
     /// What at least two runs measured.
     pub rows: Vec<ComparedFigure>,
-    /// Latencies, processor time and knees of what at least two runs measured.
+    /// Latencies, CPU time and knees of what at least two runs measured.
     pub details: Vec<Detail>,
     /// Answers that have no samples: a knee, a number of devices.
     pub answers: Vec<Answer>,

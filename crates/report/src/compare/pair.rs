@@ -88,8 +88,8 @@ pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<ComparedFigure>, Vec<
     (rows, only)
 }
 
-fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> ComparedFigure {
-    let figures: Vec<Option<Rate>> = found.iter().map(|one| one.and_then(figure)).collect();
+fn row(stage: Stage, name: String, measurements: &[Option<&Measurement>]) -> ComparedFigure {
+    let figures: Vec<Option<Rate>> = measurements.iter().map(|one| one.and_then(figure)).collect();
     let rates =
         figures.iter().map(|figure| figure.as_ref().map(|rate| (rate.bytes_per_second, rate.interval)));
     ComparedFigure { stage, name, against_first: against_first(&rates.collect::<Vec<_>>()), figures }

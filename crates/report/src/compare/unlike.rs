@@ -48,9 +48,8 @@ fn devices(run: &Run, machine: &Machine) -> String {
         let resource = measurement.resource.strip_prefix("disk:").into_iter();
         devices.map(|device| device.name.as_str()).chain(resource.flat_map(|names| names.split('+')))
     }));
-    let disk = |name: &str| machine.disks.iter().find(|disk| disk.name == name);
     let mut kinds: Vec<String> =
-        names.into_iter().map(|name| disk(name).map_or_else(|| printable(name), kind)).collect();
+        names.into_iter().map(|name| machine.disk(name).map_or_else(|| printable(name), kind)).collect();
     kinds.sort();
     let kinds = grouped(kinds, |one, other| one == other);
     let words: Vec<String> = kinds.iter().map(|alike| format!("{} × {}", alike.len(), alike[0])).collect();

@@ -191,7 +191,7 @@ fn two_runs<'a>(comparison: &Comparison, heads: &'a [String]) -> Option<Block<'a
             row.figures.iter().map(|figure| figure.as_ref().map_or("–".into(), |rate| row.shown(rate)));
         let verdicts =
             row.against_first.iter().skip(1).map(|one| one.as_ref().map(verdict_word).unwrap_or_default());
-        TableRow::of(std::iter::once(named(comparison, row)).chain(rates).chain(verdicts))
+        TableRow::of(std::iter::once(row_name(comparison, row)).chain(rates).chain(verdicts))
     };
     let columns = [name("measurement"), number(first, 0), number(second, 0), text("", 0)];
     Some(Block::Table(Table::new(columns, comparison.rows.iter().map(row))))
@@ -201,7 +201,7 @@ fn two_runs<'a>(comparison: &Comparison, heads: &'a [String]) -> Option<Block<'a
 fn long_rows(comparison: &Comparison, heads: &[String]) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for row in &comparison.rows {
-        let mut name = named(comparison, row);
+        let mut name = row_name(comparison, row);
         let scale = Scale::over(row);
         for (index, figure) in row.figures.iter().enumerate() {
             let Some(figure) = figure else { continue };
@@ -219,7 +219,7 @@ fn long_rows(comparison: &Comparison, heads: &[String]) -> Vec<TableRow> {
     rows
 }
 
-/// Latencies, processor time and knees; a screen has those that are said to differ.
+/// Latencies, CPU time and knees; a screen has those that are said to differ.
 fn detail_rows(comparison: &Comparison, heads: &[String], details: &[&Detail]) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for detail in details {
@@ -330,7 +330,7 @@ fn heads(comparison: &Comparison) -> Vec<String> {
 }
 
 /// With its stage, where runs have several.
-fn named(comparison: &Comparison, row: &ComparedFigure) -> String {
+fn row_name(comparison: &Comparison, row: &ComparedFigure) -> String {
     let stage = row.stage.to_string();
     let single = comparison.runs.iter().all(|run| run.command != "run");
     if single || row.name.contains(&stage) { row.name.clone() } else { format!("{stage} {}", row.name) }

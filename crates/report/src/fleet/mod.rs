@@ -26,7 +26,7 @@ pub(crate) fn document<'a>(run: &'a Run, result: &'a FleetResult) -> Document<'a
     all.push(doubts);
     all.push(Part { blocks: vec![Block::Space], ..Part::default() });
     all.extend(parts(result));
-    all.push(gone(result));
+    all.push(missing_members(result));
     Document {
         tab: format!("fleet of {} – linerate", result.members.len()),
         about: vec![conditions(result), format!("linerate {}", run.version), run.started.clone()],
@@ -51,7 +51,7 @@ fn conditions(result: &FleetResult) -> String {
 }
 
 /// Who was not measured, and why; the page has it in the table of the members.
-fn gone(result: &FleetResult) -> Part<'_> {
+fn missing_members(result: &FleetResult) -> Part<'_> {
     let lost = result.members.iter().filter_map(|member| Some((&member.name, member.lost.as_ref()?)));
     let all = lost.chain(result.absent.iter().map(|host| (&host.name, &host.why)));
     let lines = all.map(|(name, why)| Block::Text(plain(format!("not measured: {name}: {why}"))));

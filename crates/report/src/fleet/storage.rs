@@ -70,7 +70,7 @@ fn step_rows(result: &FleetResult) -> Vec<Vec<String>> {
 
 /// Ways to keep data, read and written.
 fn kept_rows(result: &FleetResult) -> Vec<Vec<String>> {
-    let row = |way: &StoreEstimate, does: &str, rate: &StoreRate, without_disks: bool| {
+    let row = |estimate: &StoreEstimate, does: &str, rate: &StoreRate, without_disks: bool| {
         let limit = match rate.limit {
             StoreLimit::Disks => "the disks",
             StoreLimit::ServersSend => "what the servers send",
@@ -79,16 +79,16 @@ fn kept_rows(result: &FleetResult) -> Vec<Vec<String>> {
         };
         let without = if without_disks { "; the disks were not written: --write" } else { "" };
         vec![
-            way.redundancy.to_string(),
+            estimate.redundancy.to_string(),
             does.into(),
             format!("{:.2}", rate.traffic_factor),
             show_bytes_rate(rate.bytes_per_second),
             format!("{limit}{without}"),
         ]
     };
-    let of = |way: &StoreEstimate| {
-        let read = way.read.as_ref().map(|rate| row(way, "read", rate, false));
-        let write = way.write.as_ref().map(|rate| row(way, "write", rate, !way.disks_written));
+    let of = |estimate: &StoreEstimate| {
+        let read = estimate.read.as_ref().map(|rate| row(estimate, "read", rate, false));
+        let write = estimate.write.as_ref().map(|rate| row(estimate, "write", rate, !estimate.disks_written));
         [read, write].into_iter().flatten().collect::<Vec<_>>()
     };
     result.redundancy.iter().flat_map(of).collect()

@@ -40,7 +40,7 @@ pub struct FlowReport {
     pub sizing: Option<Sizing>,
     /// How many clients of a rate it feeds.
     pub demand: Option<Demand>,
-    /// What a long way lets through.
+    /// What a long path lets through.
     pub long_path: Option<LongPath>,
     /// What the map of the machine shows.
     pub findings: Vec<Finding>,

@@ -8,7 +8,7 @@ use crate::figure::{Unit, percent};
 use linerate_facts::printable::printable;
 use linerate_facts::wording::first_of;
 use linerate_measure::measure::interval::LEAST_SAMPLES;
-use linerate_measure::measure::{LimitedBy, Measurement, Stage};
+use linerate_measure::measure::{LimitedBy, Measurement, PAGE_CACHE, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 use linerate_model::verdict::LimitKind;
@@ -16,7 +16,7 @@ use linerate_model::verdict::LimitKind;
 /// Figures that are named one by one.
 const MOST_NAMED: usize = 3;
 /// Flags of a figure that is not that of the part: memory answered, or the file was too short.
-const NOT_THE_PART: [&str; 2] = ["page-cache", "short-file"];
+const NOT_THE_PART: [&str; 2] = [PAGE_CACHE, "short-file"];
 
 /// One figure, judged.
 pub(super) struct JudgedFigure<'r> {
@@ -31,7 +31,8 @@ pub(super) fn judge(run: &Run, rule: &FigureRule) -> Judgement {
     if figures.is_empty() {
         return Judgement::not_judged(missing(run, rule));
     }
-    let judged: Vec<JudgedFigure> = figures.into_iter().map(|figure| one(run, rule, figure)).collect();
+    let judged: Vec<JudgedFigure> =
+        figures.into_iter().map(|figure| judge_figure(run, rule, figure)).collect();
     of_all(run, judged, &rule.subject)
 }
 
@@ -52,7 +53,7 @@ pub(super) fn of_all(run: &Run, judged: Vec<JudgedFigure>, subject: &Subject) ->
     }
 }
 
-fn one<'r>(run: &Run, rule: &FigureRule, figure: RuledFigure<'r>) -> JudgedFigure<'r> {
+fn judge_figure<'r>(run: &Run, rule: &FigureRule, figure: RuledFigure<'r>) -> JudgedFigure<'r> {
     let bound = match resolved(run, rule, &figure) {
         Ok(bound) => bound,
         Err(why) => {
@@ -110,7 +111,7 @@ fn too_few(figure: Option<&Measurement>) -> String {
 fn not_the_part(figure: &Measurement) -> Option<String> {
     let flag = figure.flags.iter().find(|flag| NOT_THE_PART.contains(&flag.as_str()))?;
     Some(match flag.as_str() {
-        "page-cache" => "memory answered in place of the disk".into(),
+        PAGE_CACHE => "memory answered in place of the disk".into(),
         _ => "the file was too short for it".into(),
     })
 }
@@ -119,7 +120,7 @@ fn not_the_part(figure: &Measurement) -> Option<String> {
 /// it.
 pub(super) fn excuse(run: &Run, figure: &Measurement, is_of_part: bool) -> Option<String> {
     let flagged = |flag: &str| figure.flags.iter().any(|known| known == flag);
-    let limit = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref());
+    let limit = run.bottleneck();
     let is_of_others =
         limit.is_some_and(|limit| limit.kind == LimitKind::Others) && figure.stage == Stage::Path;
     if flagged("others") || is_of_others || figure.evidence().others_explain() {
@@ -145,7 +146,7 @@ pub(super) fn excuse(run: &Run, figure: &Measurement, is_of_part: bool) -> Optio
 fn resolved(run: &Run, rule: &FigureRule, figure: &RuledFigure) -> Result<ResolvedBound, String> {
     let plain = |value: f64| {
         let side = if rule.at_least { "at least" } else { "at most" };
-        let words = format!(", expected {side} {}", shown(figure.unit, rule.bound, value));
+        let words = format!(", expected {side} {}", figure_text(figure.unit, rule.bound, value));
         ResolvedBound { value, words, ratio: None }
     };
     match rule.bound {
@@ -175,7 +176,7 @@ fn resolved(run: &Run, rule: &FigureRule, figure: &RuledFigure) -> Result<Resolv
     }
 }
 
-fn shown(unit: FigureUnit, bound: Bound, value: f64) -> String {
+fn figure_text(unit: FigureUnit, bound: Bound, value: f64) -> String {
     if matches!(bound, Bound::Rate(_)) { as_rate(unit, value) } else { unit.show(value) }
 }
 

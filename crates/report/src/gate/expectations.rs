@@ -76,7 +76,7 @@ struct RuleFile {
 impl Expectations {
     /// Reads the words of a command line. `given`: results that already have a name in rules, such as the first of a
     /// comparison.
-    pub fn read(words: &[String], given: Vec<(PathBuf, Run)>) -> Result<Self, ExpectationError> {
+    pub fn read(words: &[String], runs: Vec<(PathBuf, Run)>) -> Result<Self, ExpectationError> {
         let mut rules = Vec::new();
         for word in words {
             match Rule::parse(word) {
@@ -86,7 +86,7 @@ impl Expectations {
             }
         }
         let mut expectations = Expectations::of(rules)?;
-        expectations.results = given;
+        expectations.results = runs;
         expectations.read_results()?;
         Ok(expectations)
     }

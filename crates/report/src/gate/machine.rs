@@ -21,12 +21,14 @@ const MOST_NAMED: usize = 3;
 
 /// No finding of this choice.
 pub(super) fn no_finding(run: &Run, of_machine: bool, choice: FindingChoice) -> Judgement {
-    let of_map = map_findings(&run.machine);
-    let of_run = run.findings().iter().filter(|_| !of_machine);
-    // What a run says of its map is weighed by the flow; where nothing is asked of the flow, the map speaks.
-    let of_map = of_map.iter().filter(|_| of_machine || run.stage.is_some());
-    let all: Vec<&Finding> = of_run.chain(of_map).collect();
-    let failing: Vec<&Finding> = all.iter().copied().filter(|finding| fails(finding, choice)).collect();
+    let map = map_findings(&run.machine);
+    let all: Vec<&Finding> = match (of_machine, run.stage) {
+        (true, _) => map.iter().collect(),
+        // What a run says of its map is weighed by the flow; where nothing is asked of the flow, the map speaks.
+        (false, Some(_)) => run.findings().iter().chain(&map).collect(),
+        (false, None) => run.findings().iter().collect(),
+    };
+    let failing: Vec<&Finding> = all.iter().copied().filter(|finding| is_failing(finding, choice)).collect();
     if let Some(first) = failing.first() {
         let others: Vec<&str> = failing[1..].iter().map(|finding| finding.text.as_str()).collect();
         let others = if others.is_empty() {
@@ -37,7 +39,7 @@ pub(super) fn no_finding(run: &Run, of_machine: bool, choice: FindingChoice) -> 
         return Judgement::failed(sentence(first) + &others);
     }
     if choice == FindingChoice::SlowLinks {
-        return links(&run.machine, &all);
+        return judge_links(&run.machine, &all);
     }
     match run.measurements.is_empty() && !of_machine && run.load.is_none() {
         true => Judgement::not_judged("nothing was measured; 'probe: no …' is about the machine alone"),
@@ -45,7 +47,7 @@ pub(super) fn no_finding(run: &Run, of_machine: bool, choice: FindingChoice) -> 
     }
 }
 
-fn fails(finding: &Finding, choice: FindingChoice) -> bool {
+fn is_failing(finding: &Finding, choice: FindingChoice) -> bool {
     let id = finding.id.as_str();
     let costs = finding.severity != Severity::Note;
     match choice {
@@ -56,7 +58,7 @@ fn fails(finding: &Finding, choice: FindingChoice) -> bool {
 }
 
 /// No link is known to be slow: whether any is known at all, and whether an end was silent.
-fn links(machine: &Machine, findings: &[&Finding]) -> Judgement {
+fn judge_links(machine: &Machine, findings: &[&Finding]) -> Judgement {
     let silent = findings.iter().find(|finding| {
         ["pcie-width", "pcie-speed"].contains(&finding.id.as_str()) && finding.evidence["both_ends"].is_null()
     });
@@ -102,7 +104,7 @@ pub(super) fn fact(run: &Run, what: &str, value: &str) -> Judgement {
         now if now == value => Judgement::held(format!("it is {now}")),
         now => {
             let of_map = map_findings(&run.machine);
-            let about = of_map.iter().find(|finding| names(finding, what));
+            let about = of_map.iter().find(|finding| is_about(finding, what));
             let cause = about.map(|finding| format!(" {}", sentence(finding))).unwrap_or_default();
             Judgement::failed(format!("{what} is {now}.{cause}"))
         }
@@ -110,7 +112,7 @@ pub(super) fn fact(run: &Run, what: &str, value: &str) -> Judgement {
 }
 
 /// It is about the device at the end of the fact's name, and about no other fact of it.
-fn names(finding: &Finding, what: &str) -> bool {
+fn is_about(finding: &Finding, what: &str) -> bool {
     let is_named = |device: &serde_json::Value| {
         device.as_str().is_some_and(|name| what.ends_with(&format!(" of {name}")))
     };

@@ -70,7 +70,7 @@ pub fn of_plan(plan: &FlowPlan, flow: &Flow, machine: Option<&Machine>) -> Strin
     lines.extend((disks > 1 || nics > 1).then(|| plain(OF_TWINS)));
     lines.extend((nics > 0).then(|| plain(OF_NETWORK)));
     match machine.map(|machine| Run::begin(machine.clone(), Goal::default())) {
-        Some(run) => lines.extend(held(&run, of_machine(&run))),
+        Some(run) => lines.extend(held_rules(&run, of_machine(&run))),
         None => lines.extend(OF_MACHINE.map(plain)),
     }
     let name = printable(&plan.machine);
@@ -88,8 +88,8 @@ fn is_path(flow: &Flow) -> bool {
         || is_all(&flow.from, "nic:") && is_all(&flow.to, "disk:")
 }
 
-fn is_all(ends: &[FlowEnd], kind: &str) -> bool {
-    ends.iter().all(|end| end.is(kind))
+fn is_all(flow_ends: &[FlowEnd], kind: &str) -> bool {
+    flow_ends.iter().all(|end| end.is(kind))
 }
 
 /// Its own rate is known: a drive that is taken to be as fast as its link has none.
@@ -115,18 +115,17 @@ pub fn of_result(run: &Run) -> String {
     if run.stage.is_none() {
         let path =
             rows.iter().find(|((of, ..), figure)| *of == Stage::Path && figure.protocol == headline(run));
-        lines.extend(
-            path.map(|(_, figure)| {
-                (at_least("path", Unit::Bytes, least(figure)), shown(figure, Unit::Bytes))
-            }),
-        );
+        lines.extend(path.map(|(_, figure)| {
+            (at_least("path", Unit::Bytes, least(figure)), rule_figure(figure, Unit::Bytes))
+        }));
         let comment = "0.95 of what it did";
         lines.extend(of_parts(alone(Stage::Disk, "disk:"), Unit::Bytes, comment));
         lines.extend(of_parts(alone(Stage::Network, "nic:"), Unit::Bits, comment));
     } else {
         for ((stage, name, _), figure) in rows.iter().filter(|((.., again), _)| *again == 0) {
             let unit = if *stage == Stage::Network { Unit::Bits } else { Unit::Bytes };
-            lines.push((at_least(&format!("{stage} {name}"), unit, least(figure)), shown(figure, unit)));
+            lines
+                .push((at_least(&format!("{stage} {name}"), unit, least(figure)), rule_figure(figure, unit)));
         }
         let load = run.load.as_ref().and_then(|curve| curve.level_rate());
         lines.extend(load.map(|rate| {
@@ -138,7 +137,7 @@ pub fn of_result(run: &Run) -> String {
     let (host, command) = (printable(&run.host), run.command());
     file(
         &format!("What {host} did ({command} of {}), written by `linerate report`", printable(&run.started)),
-        &held(run, lines),
+        &held_rules(run, lines),
     )
 }
 
@@ -146,7 +145,7 @@ fn least(figure: &Measurement) -> f64 {
     OF_GOOD * figure.bytes_per_second
 }
 
-fn shown(figure: &Measurement, unit: Unit) -> String {
+fn rule_figure(figure: &Measurement, unit: Unit) -> String {
     let interval = rate_interval(figure).map(|[low, high]| format!(" ({})", unit.show_range(low, high)));
     format!("0.95 of {}{}", unit.show(figure.bytes_per_second), interval.unwrap_or_default())
 }
@@ -193,7 +192,7 @@ fn plain(rule: &str) -> Line {
 }
 
 /// Those that this result holds to.
-fn held(run: &Run, lines: Vec<Line>) -> Vec<Line> {
+fn held_rules(run: &Run, lines: Vec<Line>) -> Vec<Line> {
     let holds = |(rule, _): &Line| {
         let expected = Rule::parse(rule).ok().and_then(|rule| Expectations::of(vec![rule]).ok());
         expected

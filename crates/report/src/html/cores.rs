@@ -41,7 +41,7 @@ pub(crate) fn part(run: &Run) -> Part<'_> {
 
 /// This host, and the receiver where it is another one.
 fn both_ends(m: &Measurement) -> Markup {
-    let told = |receiver: &ReceiverResult| {
+    let receiver_cores = |receiver: &ReceiverResult| {
         let mut note = format!(
             "{} CPU s/GB, busiest thread {}",
             quantity(receiver.cpu_seconds_per_gb),
@@ -60,7 +60,7 @@ fn both_ends(m: &Measurement) -> Markup {
             figcaption { (m.stage) " – " (m.name) }
             (chart("this host", &m.cpu_by_core, ""))
             @if let Some(receiver) = &m.receiver {
-                (chart(&format!("receiver {}", receiver.host), &receiver.cpu_by_core, &told(receiver)))
+                (chart(&format!("receiver {}", receiver.host), &receiver.cpu_by_core, &receiver_cores(receiver)))
             }
         }
     }

@@ -39,16 +39,12 @@ pub(crate) fn part(run: &Run) -> Part<'static> {
 
 /// The workers together: their waiting weighed by nothing, as each is one thread's time.
 fn summary(m: &Measurement) -> String {
-    let count = m.workers.len() as f64;
-    let mean = |part: fn(&WorkerResult) -> f64| {
-        m.workers.iter().map(|worker| share(part(worker))).sum::<f64>() / count
-    };
-    let (source, sink) = (mean(|worker| worker.waiting_source), mean(|worker| worker.waiting_sink));
+    let means = m.worker_evidence().unwrap_or_default();
     let workers = match m.workers.len() {
         1 => "The worker".to_string(),
         several => format!("The {several} workers together"),
     };
-    let (source, sink) = (percent(source), percent(sink));
+    let (source, sink) = (percent(share(means.waiting_source)), percent(share(means.waiting_sink)));
     format!("{workers} ({}) waited {source} of the time for the source and {sink} for the sink.", m.name)
 }
 

@@ -236,7 +236,7 @@ fn card(
 
 fn free_slot(slot: &Joint) -> Branch {
     let edge =
-        slot.link.map_or_else(|| Edge::untold("its width is not known"), |link| shown(link, None, slot));
+        slot.link.map_or_else(|| Edge::untold("its width is not known"), |link| edge_of(link, None, slot));
     let words = joined([Some(slot.name.clone()), Some(slot.words.clone())]);
     let mut free = card("free slot", words, &slot.name, Vec::new(), Vec::new(), edge);
     free.edge.look = EdgeStyle::Unknown;
@@ -278,7 +278,7 @@ fn edge(parts: &MachineParts, joint: &Joint) -> Edge {
         return Edge::untold(why);
     }
     match (parts.link_of(joint), joint.bytes_per_second.known()) {
-        (Some(link), _) => shown(link, joint.link, joint),
+        (Some(link), _) => edge_of(link, joint.link, joint),
         (None, Some(rate)) => Edge {
             above: joint.words.clone(),
             below: show_bytes_rate(*rate),
@@ -291,19 +291,18 @@ fn edge(parts: &MachineParts, joint: &Joint) -> Edge {
 }
 
 /// A link that carries this, of a card that could do `able`.
-fn shown(link: PciLink, able: Option<PciLink>, joint: &Joint) -> Edge {
-    let words = |link: PciLink| format!("{} GT/s x{}", link.gt_per_second, link.width);
+fn edge_of(link: PciLink, able: Option<PciLink>, joint: &Joint) -> Edge {
     let raw = |link: PciLink| raw_bytes_per_second(link.gt_per_second, link.width);
     let packet = joint.max_payload_bytes.unwrap_or(usual_max_payload_bytes(link.gt_per_second));
     let rate =
         payload_bytes_per_second(link.gt_per_second, link.width, Some(packet), PayloadDirection::ToMemory);
     let payload = rate.map_or(String::new(), |rate| format!("payload {}", show_bits_rate(rate)));
     let wider = able.filter(|able| raw(*able) > raw(link));
-    let below = wider.map_or_else(|| payload.clone(), |able| format!("card can {}", words(able)));
+    let below = wider.map_or_else(|| payload.clone(), |able| format!("card can {able}"));
     let line = raw(link).map(show_bits_rate).unwrap_or_default();
     Edge {
-        above: format!("{} · {line}", words(link)),
-        tip: joined([Some(format!("{} ({line})", words(link))), Some(payload), wider.map(|_| below.clone())]),
+        above: format!("{link} · {line}"),
+        tip: joined([Some(format!("{link} ({line})")), Some(payload), wider.map(|_| below.clone())]),
         below,
         rate: rate.unwrap_or(0.0),
         look: if wider.is_some() { EdgeStyle::Below } else { EdgeStyle::Full },

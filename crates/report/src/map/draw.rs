@@ -1,6 +1,6 @@
 //! The placed picture as SVG.
 
-use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, Placed, PlacedNode};
+use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, PlacedBranch, PlacedNode};
 use super::machine::bandwidth;
 use super::parts::Edge;
 use super::parts::{Chip, Leaf, NodeBox, Part, Picture};
@@ -160,7 +160,7 @@ fn in_use(used: Option<&Use>, area: Rect) -> Markup {
     }
 }
 
-fn branch(placed: &Placed) -> Markup {
+fn branch(placed: &PlacedBranch) -> Markup {
     let (branch, area) = (placed.branch, placed.rect);
     let class = match branch.part {
         Part::Root => "root",
@@ -264,11 +264,11 @@ fn legend(picture: &Picture, area: Rect) -> Markup {
     };
     html! {
         @for sample in samples.iter().enumerate().map(sample) { (sample) }
-        @for word in explained(picture).iter().enumerate().map(word) { (word) }
+        @for word in legend_lines(picture).iter().enumerate().map(word) { (word) }
     }
 }
 
-fn explained(picture: &Picture) -> Vec<String> {
+fn legend_lines(picture: &Picture) -> Vec<String> {
     let mut words: Vec<String> = picture.limit.iter().cloned().collect();
     words.extend([
         "Above an edge: speed, lanes and the line rate one way, after its encoding. Below it: what \

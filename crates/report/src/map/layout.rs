@@ -4,22 +4,25 @@
 use super::parts::{Branch, Leaf, NodeBox, Part, Picture};
 use crate::markup::Rect;
 
+/// Of the whole picture.
+const LEAST_WIDTH: f64 = 900.0;
 /// Around the picture, and between nodes.
 pub(super) const MARGIN: f64 = 24.0;
 const NODE_GAP: f64 = 36.0;
 const PADDING: f64 = 18.0;
 /// Host and what it is.
 const HEAD: f64 = 64.0;
-/// The bar that joins the nodes, and the way down from it.
+/// The bar that joins the nodes, and what is below it.
 pub(super) const BAR: f64 = 26.0;
 const BAR_GAP: f64 = 30.0;
 /// Title line of a node.
 const NODE_TITLE: f64 = 30.0;
-/// Processor and memory.
+/// The boxes of the processor and the memory.
 pub(super) const CPU_WIDTH: f64 = 236.0;
 pub(super) const MEMORY_WIDTH: f64 = 214.0;
 const MEMORY_GAP: f64 = 112.0;
 const LINE: f64 = 16.0;
+const BOX_PADDING: f64 = 18.0;
 /// Columns of the tree.
 const SPINE: f64 = 22.0;
 const ROOT_WIDTH: f64 = 104.0;
@@ -33,6 +36,7 @@ const LEAF_HEIGHT: f64 = 24.0;
 const LEAF_ROW: f64 = 5.0;
 /// What a line about its use adds to a leaf and to a chip.
 const USE_LINE: f64 = 16.0;
+const USE_GAP: f64 = 4.0;
 /// Least height of a card, and between cards: an edge has a line of text above and below it.
 const CARD_HEIGHT: f64 = 42.0;
 const ROW_GAP: f64 = 12.0;
@@ -42,6 +46,7 @@ pub(super) const CHIP_WIDTH: f64 = 320.0;
 const CHIP_HEIGHT: f64 = 42.0;
 const CHIP_GAP: f64 = 12.0;
 const STRIP_TITLE: f64 = 26.0;
+const STRIP_GAP: f64 = 18.0;
 /// Two nodes always share a row, more up to this width.
 const ROW_WIDTH: f64 = 1950.0;
 /// The legend at the end.
@@ -49,11 +54,11 @@ pub(super) const LEGEND: f64 = 124.0;
 
 /// A branch's own box, its leaves, and what hangs on it.
 #[derive(Clone, Debug)]
-pub(super) struct Placed<'a> {
+pub(super) struct PlacedBranch<'a> {
     pub branch: &'a Branch,
     pub rect: Rect,
     pub leaves: Vec<Rect>,
-    pub below: Vec<Placed<'a>>,
+    pub below: Vec<PlacedBranch<'a>>,
 }
 
 /// A node's boxes.
@@ -63,7 +68,7 @@ pub(super) struct PlacedNode<'a> {
     pub rect: Rect,
     pub cpu: Rect,
     pub memory: Rect,
-    pub roots: Vec<Placed<'a>>,
+    pub roots: Vec<PlacedBranch<'a>>,
 }
 
 /// The whole.
@@ -82,7 +87,7 @@ pub(super) struct MapLayout<'a> {
 /// Places a picture.
 pub(super) fn layout(picture: &Picture) -> MapLayout<'_> {
     let bar = if picture.between.is_some() { BAR + BAR_GAP } else { 0.0 };
-    let mut layout = MapLayout { width: 900.0, ..MapLayout::default() };
+    let mut layout = MapLayout { width: LEAST_WIDTH, ..MapLayout::default() };
     let mut y = MARGIN + HEAD;
     for row in rows(&picture.nodes) {
         let mut x = MARGIN;
@@ -104,7 +109,7 @@ pub(super) fn layout(picture: &Picture) -> MapLayout<'_> {
         }
         y = bottom + NODE_GAP;
     }
-    let chip_height = CHIP_HEIGHT + if picture.loaded { USE_LINE + 4.0 } else { 0.0 };
+    let chip_height = CHIP_HEIGHT + if picture.loaded { USE_LINE + USE_GAP } else { 0.0 };
     for strip in &picture.strips {
         let per_row =
             (((layout.width - 2.0 * MARGIN + CHIP_GAP) / (CHIP_WIDTH + CHIP_GAP)).floor() as usize).max(1);
@@ -116,7 +121,7 @@ pub(super) fn layout(picture: &Picture) -> MapLayout<'_> {
             height: chip_height,
         };
         let chips: Vec<Rect> = (0..strip.chips.len()).map(chip).collect();
-        y = chips.last().map_or(title.bottom(), Rect::bottom) + CHIP_GAP * 1.5;
+        y = chips.last().map_or(title.bottom(), Rect::bottom) + STRIP_GAP;
         layout.strips.push((title, chips));
     }
     layout.legend = Rect { x: MARGIN, y, width: layout.width - 2.0 * MARGIN, height: LEGEND };
@@ -166,7 +171,8 @@ fn has_leaves(branch: &Branch) -> bool {
 fn place_node(node: &NodeBox, x: f64, y: f64) -> PlacedNode<'_> {
     let left = x + PADDING;
     let lines = node.cpu.len().max(node.memory.len()).max(2);
-    let top = Rect { x: left, y: y + NODE_TITLE, width: CPU_WIDTH, height: 18.0 + lines as f64 * LINE };
+    let top =
+        Rect { x: left, y: y + NODE_TITLE, width: CPU_WIDTH, height: BOX_PADDING + lines as f64 * LINE };
     let memory = Rect { x: top.right() + MEMORY_GAP, width: MEMORY_WIDTH, ..top };
     let mut below = top.bottom() + ROOT_GAP;
     let mut roots = Vec::new();
@@ -186,7 +192,7 @@ fn place_node(node: &NodeBox, x: f64, y: f64) -> PlacedNode<'_> {
 }
 
 /// A branch whose box begins at `x`, or at `cards` where it is a card.
-fn place(branch: &Branch, x: f64, cards: f64, y: f64) -> Placed<'_> {
+fn place(branch: &Branch, x: f64, cards: f64, y: f64) -> PlacedBranch<'_> {
     if branch.part == Part::Card {
         let tall = |leaf: &Leaf| LEAF_HEIGHT + if leaf.used.is_some() { USE_LINE } else { 0.0 };
         let leaves = branch.leaves.iter().map(|leaf| tall(leaf) + LEAF_ROW).sum::<f64>() - LEAF_ROW;
@@ -197,7 +203,12 @@ fn place(branch: &Branch, x: f64, cards: f64, y: f64) -> Placed<'_> {
             next = place.bottom() + LEAF_ROW;
             place
         };
-        return Placed { branch, rect, leaves: branch.leaves.iter().map(leaf).collect(), below: Vec::new() };
+        return PlacedBranch {
+            branch,
+            rect,
+            leaves: branch.leaves.iter().map(leaf).collect(),
+            below: Vec::new(),
+        };
     }
     let width = if branch.part == Part::Root { ROOT_WIDTH } else { SWITCH_WIDTH };
     let mut at = y;
@@ -208,12 +219,12 @@ fn place(branch: &Branch, x: f64, cards: f64, y: f64) -> Placed<'_> {
         below.push(placed);
     }
     let height = (at - ROW_GAP - y).max(CARD_HEIGHT);
-    Placed { branch, rect: Rect { x, y, width, height }, leaves: Vec::new(), below }
+    PlacedBranch { branch, rect: Rect { x, y, width, height }, leaves: Vec::new(), below }
 }
 
-impl Placed<'_> {
+impl PlacedBranch<'_> {
     /// Lower edge of it and all that hangs on it.
     fn bottom(&self) -> f64 {
-        self.below.iter().map(Placed::bottom).fold(self.rect.bottom(), f64::max)
+        self.below.iter().map(PlacedBranch::bottom).fold(self.rect.bottom(), f64::max)
     }
 }

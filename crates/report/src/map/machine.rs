@@ -40,7 +40,7 @@ pub(super) fn nodes(machine: &Machine) -> Vec<(Option<u32>, NodeBox)> {
     let used = |node: &&NumaNode| {
         !node.cpus.is_empty() || machine.pci.iter().any(|device| device.node.known() == Some(&node.id))
     };
-    nodes.iter().filter(used).map(|node| (Some(node.id), one(machine, node))).collect()
+    nodes.iter().filter(used).map(|node| (Some(node.id), node_box(machine, node))).collect()
 }
 
 /// The box for a root on a node: its own, the only one there is, or the one for what is on no known node.
@@ -54,7 +54,7 @@ pub(super) fn place(
         .or_else(|| nodes.iter().position(|(id, _)| id.is_none()))
 }
 
-fn one(machine: &Machine, node: &NumaNode) -> NodeBox {
+fn node_box(machine: &Machine, node: &NumaNode) -> NodeBox {
     let packages = machine.cpu.packages_of(&node.cpus);
     let list: Vec<u32> = packages.iter().copied().collect();
     let package = (!list.is_empty()).then(|| match list.as_slice() {
@@ -88,7 +88,7 @@ fn one(machine: &Machine, node: &NumaNode) -> NodeBox {
 }
 
 fn all_cpus(machine: &Machine) -> Vec<String> {
-    let online: Vec<u32> = machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
+    let online: Vec<u32> = machine.cpu.online().map(|cpu| cpu.id).collect();
     let mut lines = vec!["CPU".to_string()];
     if !online.is_empty() {
         lines.push(format!("cpus {}", cpu_list::show(&online)));

@@ -185,21 +185,17 @@ impl Edge {
     }
 }
 
-fn show(link: PciLink) -> String {
-    format!("{} GT/s x{}", link.gt_per_second, link.width)
-}
-
 /// The link above a function.
 pub(super) fn above(tree: &Topology, device: &PciDevice) -> Edge {
     let Some(device) = tree.find(&device.address) else { return Edge::untold("") };
     let link = tree.link(device);
     match link.as_ref().and_then(|link| Some((link, link.runs?))) {
-        Some((link, runs)) => told(tree, device, link, runs),
+        Some((link, runs)) => edge_of(tree, device, link, runs),
         None => Edge::untold(device.link.why().unwrap_or("a part of the chip: it has no link of its own")),
     }
 }
 
-fn told(tree: &Topology, device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
+fn edge_of(tree: &Topology, device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
     let direction =
         tree.find(&device.address).map_or(PayloadDirection::ToMemory, |one| tree.payload_direction(one));
     let carries = payload_rate(runs, device, direction).unwrap_or(0.0);
@@ -210,7 +206,7 @@ fn told(tree: &Topology, device: &PciDevice, link: &LinkEnds, runs: PciLink) -> 
         None => format!("MaxPayload unknown, taken as {} bytes", usual_max_payload_bytes(runs.gt_per_second)),
     };
     let effective = format!("payload {}", show_bits_rate(carries));
-    let able = link.able.map(show).unwrap_or_default();
+    let able = link.able.map(|able| able.to_string()).unwrap_or_default();
     let ends = format!("{} can do {able}", link.able_ends());
     let (look, below, more) = match &link.condition {
         LinkCondition::Formality(why) => (EdgeStyle::Formality, "a formality".into(), why.to_string()),
@@ -224,9 +220,9 @@ fn told(tree: &Topology, device: &PciDevice, link: &LinkEnds, runs: PciLink) -> 
         }
     };
     Edge {
-        above: format!("{} · {line}", show(runs)),
+        above: format!("{runs} · {line}"),
         below,
-        tip: format!("{} ({line}), {effective} ({packet}); {}: {more}", show(runs), link.condition.word()),
+        tip: format!("{runs} ({line}), {effective} ({packet}); {}: {more}", link.condition.word()),
         rate: carries,
         look,
         used: None,

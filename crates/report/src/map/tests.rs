@@ -1,7 +1,7 @@
 //! The picture is well formed, nothing in it overlaps, every interface and disk is in it, and no name becomes
 //! markup.
 
-use super::layout::{MapLayout, Placed, layout};
+use super::layout::{MapLayout, PlacedBranch, layout};
 use super::parts::Part;
 use super::picture::picture;
 use super::svg;
@@ -21,7 +21,7 @@ fn overlap(a: &Rect, b: &Rect) -> bool {
 
 /// All boxes that may not overlap, and those that hold others.
 fn boxes(layout: &MapLayout) -> (Vec<Rect>, Vec<Rect>) {
-    fn tree(placed: &Placed, all: &mut Vec<Rect>) {
+    fn tree(placed: &PlacedBranch, all: &mut Vec<Rect>) {
         all.push(placed.rect);
         all.extend(&placed.leaves);
         placed.below.iter().for_each(|below| tree(below, all));

@@ -204,7 +204,7 @@ pub fn line(run: &Run) -> String {
 }
 
 fn summary(run: &Run) -> ResultSummary {
-    let bottleneck = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref());
+    let bottleneck = run.bottleneck();
     let (achieved, sentence, short) = match run.stage {
         Some(_) => {
             let sentence = sentence(run);

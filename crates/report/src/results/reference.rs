@@ -268,14 +268,14 @@ mod tests {
     fn the_newest_two_are_of_one_command_and_one_goal() {
         let (_state, store) = store(9);
         let of = |stage, seconds, figure: &str| {
-            let mut kept = Run { stage: Some(stage), ..run("") };
-            kept.goal.seconds = Some(seconds);
-            kept.measurements = vec![Measurement { name: figure.into(), ..Measurement::default() }];
-            kept
+            let mut stored = Run { stage: Some(stage), ..run("") };
+            stored.goal.seconds = Some(seconds);
+            stored.measurements = vec![Measurement { name: figure.into(), ..Measurement::default() }];
+            stored
         };
         let two = || newest_alike(&store).map(|pair| pair.map(|word| word.display().to_string()));
         assert!(two().is_err_and(|error| error.exit_status() == 3));
-        for kept in [
+        for stored in [
             of(Stage::Memory, 1.0, "copy"),
             of(Stage::Disk, 1.0, "4 KiB"),
             of(Stage::Memory, 1.0, "copy"),
@@ -283,7 +283,7 @@ mod tests {
             of(Stage::Get, 1.0, "file"),
             of(Stage::Get, 1.0, "file"),
         ] {
-            store.keep(&kept).expect("kept");
+            store.keep(&stored).expect("kept");
         }
         assert_eq!(two().expect("two"), ["@1", "@3"]);
         store.keep(&of(Stage::Disk, 1.0, "1 MiB")).expect("kept");
@@ -325,12 +325,12 @@ mod tests {
     fn the_newest_run_of_a_host_is_found_among_others() {
         let (_state, store) = store(9);
         let of_host = |host: &str| {
-            let mut kept = run("");
-            (kept.host, kept.stage, kept.diagnosis) = (host.into(), None, Some(Default::default()));
-            kept
+            let mut stored = run("");
+            (stored.host, stored.stage, stored.diagnosis) = (host.into(), None, Some(Default::default()));
+            stored
         };
-        for kept in [of_host("a"), of_host("a"), of_host("b"), run("a disk")] {
-            store.keep(&kept).expect("kept");
+        for stored in [of_host("a"), of_host("a"), of_host("b"), run("a disk")] {
+            store.keep(&stored).expect("kept");
         }
         std::fs::write(store.path().join("000005.json"), "{ \"host\": \"a\"").expect("a damaged file");
         let found = |host| newest_of(&store, host).expect("a search").map(|(number, run)| (number, run.host));
@@ -347,20 +347,20 @@ mod tests {
             kernel: Kernel { release: Fact::Known("6.12.0".into()), ..Kernel::default() },
             ..Machine::default()
         };
-        let kept = |machine: &Machine, others: f64| {
-            let mut kept = run("");
+        let stored = |machine: &Machine, others: f64| {
+            let mut stored = run("");
             let mut figure = Measurement::default();
             figure.cpu_share.others = others;
-            (kept.host, kept.stage, kept.diagnosis) = ("a".into(), None, Some(Default::default()));
-            (kept.machine, kept.measurements) = (machine.clone(), vec![figure]);
-            store.keep(&kept).expect("kept");
+            (stored.host, stored.stage, stored.diagnosis) = ("a".into(), None, Some(Default::default()));
+            (stored.machine, stored.measurements) = (machine.clone(), vec![figure]);
+            store.keep(&stored).expect("kept");
         };
         let mut newer = here.clone();
         newer.kernel.release = Fact::Known("6.13.0".into());
-        kept(&here, 0.01);
-        kept(&here, 0.4);
-        kept(&newer, 0.0);
-        kept(&here, 0.05);
+        stored(&here, 0.01);
+        stored(&here, 0.4);
+        stored(&newer, 0.0);
+        stored(&here, 0.05);
         let others = |most: usize| -> Vec<f64> {
             let found = quiet_of(&store, &here, most).expect("a search");
             found.iter().map(|run| run.measurements[0].cpu_share.others).collect()

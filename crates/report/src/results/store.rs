@@ -126,11 +126,11 @@ impl ResultStore {
         self.as_user(|| match PrivateFolder::open(&self.folder)? {
             None => Ok(Vec::new()),
             Some(folder) => {
-                let mut kept = results(&folder)
+                let mut stored = results(&folder)
                     .map_err(|error| KeepError::Unread { path: self.folder.clone(), error })?;
                 // What somebody else laid there beyond the bound is not read: it would take hours and all memory.
-                kept.drain(..kept.len().saturating_sub(self.most_files()));
-                Ok(kept)
+                stored.drain(..stored.len().saturating_sub(self.most_files()));
+                Ok(stored)
             }
         })
     }
@@ -166,19 +166,19 @@ impl ResultStore {
         let now = clock::date().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let long_ago = now.saturating_sub(UNFINISHED_FOR).as_secs();
         folder.remove_unfinished(i64::try_from(long_ago).unwrap_or(0))?;
-        let mut kept = results(folder)?;
-        let last = kept.last().map_or(0, |file| file.number);
+        let mut stored = results(folder)?;
+        let last = stored.last().map_or(0, |file| file.number);
         // What is beyond the bound of all goes unread, so that a folder full of others' files takes no hours.
-        let beyond = (kept.len() + 1).saturating_sub(self.most_files());
-        kept.drain(..beyond).try_for_each(|file| folder.remove(&file.name))?;
-        let mut bytes = kept.iter().fold(size, |sum, file| sum.saturating_add(file.bytes));
+        let beyond = (stored.len() + 1).saturating_sub(self.most_files());
+        stored.drain(..beyond).try_for_each(|file| folder.remove(&file.name))?;
+        let mut bytes = stored.iter().fold(size, |sum, file| sum.saturating_add(file.bytes));
         let (own, most) =
             (run.command(), if is_transfer(run.stage) { self.most_transfers } else { self.most_results });
-        if kept.len() < most && bytes <= self.most_bytes {
+        if stored.len() < most && bytes <= self.most_bytes {
             return Ok(last);
         }
         let mut by_command: BTreeMap<String, VecDeque<KeptFile>> = BTreeMap::new();
-        for file in kept {
+        for file in stored {
             let command = self.command_of(folder, &file).unwrap_or_default();
             by_command.entry(command).or_default().push_back(file);
         }
@@ -282,9 +282,9 @@ fn add(folder: &PrivateFolder, last: u64, bytes: &[u8]) -> io::Result<u64> {
 
 /// By number.
 fn results(folder: &PrivateFolder) -> io::Result<Vec<KeptFile>> {
-    let mut kept: Vec<KeptFile> = folder.files()?.into_iter().filter_map(result).collect();
-    kept.sort_by_key(|file| file.number);
-    Ok(kept)
+    let mut stored: Vec<KeptFile> = folder.files()?.into_iter().filter_map(result).collect();
+    stored.sort_by_key(|file| file.number);
+    Ok(stored)
 }
 
 fn result(file: PrivateFile) -> Option<KeptFile> {
@@ -363,11 +363,11 @@ mod tests {
     #[test]
     fn the_start_of_a_result_names_its_command() {
         for (stage, name) in [(Some(Stage::Get), "a,\"machine\":{"), (Some(Stage::Disk), ""), (None, "n")] {
-            let kept = Run { stage, host: "h".repeat(64), ..run(name) };
-            let text = serde_json::to_vec(&kept).expect("JSON");
+            let stored = Run { stage, host: "h".repeat(64), ..run(name) };
+            let text = serde_json::to_vec(&stored).expect("JSON");
             let start = &text[..START_BYTES.min(text.len())];
             let head = ResultHead::of_start(start).expect("a head");
-            assert_eq!((head.command(), head.host), (kept.command(), kept.host));
+            assert_eq!((head.command(), head.host), (stored.command(), stored.host));
             assert!(ResultHead::of_start(&start[..100]).is_none(), "it breaks off before");
         }
         assert!(ResultHead::of_start(b"damaged").is_none());
@@ -380,8 +380,8 @@ mod tests {
         let (_state, store) = store(100);
         let store =
             ResultStore { most_transfers: 100, most_bytes: size(&large) * 2 + size(&small) * 2, ..store };
-        for kept in [&small, &large, &large, &small, &small, &large, &small] {
-            store.keep(kept).expect("kept");
+        for stored in [&small, &large, &large, &small, &small, &large, &small] {
+            store.keep(stored).expect("kept");
         }
         assert_eq!(numbers(&store), [1, 4, 5, 6, 7]);
     }

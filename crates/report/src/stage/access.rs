@@ -180,12 +180,13 @@ fn rate(measurement: &Measurement, side: Option<&SideResult>) -> String {
 
 /// The self-checks of a figure, and what does not hold together.
 fn notes(measurement: &Measurement, common: bool) -> Vec<Text> {
-    let held = measurement.held_by.map(|held| plain(LimitedBy::words(held)).on(Media::Page));
+    let limited_by =
+        measurement.held_by.map(|limited_by| plain(LimitedBy::words(limited_by)).on(Media::Page));
     let flags: Vec<String> = measurement.flags.iter().map(|flag| printable(flag)).collect();
     let flags = (!flags.is_empty()).then(|| format!("flags: {}", flags.join(", ")));
     let Some(access) = measurement.access.as_deref() else {
         let method = (!common).then(|| printable(&measurement.method));
-        return held
+        return limited_by
             .into_iter()
             .chain(flags.into_iter().chain(method).map(|text| plain(text).on(Media::Page)))
             .collect();
@@ -194,7 +195,7 @@ fn notes(measurement: &Measurement, common: bool) -> Vec<Text> {
     let error = access.errors.first().map(|error| plain(printable(error)).on(Media::Page));
     let checked = checked.on(Media::Page);
     let notes = remarkable(access).into_iter().chain(flags).map(plain);
-    held.into_iter().chain([checked]).chain(notes).chain(error).collect()
+    limited_by.into_iter().chain([checked]).chain(notes).chain(error).collect()
 }
 
 /// What the checks found, and what the method of the benchmark adds to a figure.

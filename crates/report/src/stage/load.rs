@@ -53,12 +53,12 @@ fn steps_table(curve: &LoadCurve) -> Block<'static> {
 /// What the columns have no room for, each once with how many measurements it holds of.
 fn remarks(run: &Run) -> Vec<String> {
     let of = |one: &'_ Measurement| -> Vec<(String, String)> {
-        let held = one.held_by.map(|by| by.words().to_string());
+        let limited_by = one.held_by.map(|by| by.words().to_string());
         let access = one.access.as_deref();
         let found = access.into_iter().flat_map(access::remarkable);
         let error = access.and_then(|access| access.errors.first());
         let said = one.flags.iter().chain(error).map(|text| printable(text));
-        held.into_iter().chain(said).chain(found).map(|remark| (remark, outcome::name(one))).collect()
+        limited_by.into_iter().chain(said).chain(found).map(|remark| (remark, outcome::name(one))).collect()
     };
     let all = grouped(run.measurements.iter().flat_map(of), |(one, _), (other, _)| one == other);
     let words = |alike: &Vec<(String, String)>| match alike.as_slice() {

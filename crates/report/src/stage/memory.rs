@@ -75,9 +75,9 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     vec![figures, Part { on: Media::Page, ..access::figures(&run.measurements) }]
 }
 
-fn rows<'a>(seen: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
+fn rows<'a>(labelled_figures: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
     let mut rows: Vec<MemoryRow> = Vec::new();
-    for one in seen {
+    for one in labelled_figures {
         match rows.iter_mut().find(|row| row.takes(one)) {
             Some(row) => row.figures.push(*one),
             None => rows.push(MemoryRow { figures: vec![*one] }),
@@ -193,9 +193,9 @@ fn cells((figure, point): LabelledFigure) -> [String; 2] {
 }
 
 /// What crossed the bus beside what it is rated for, and what the stars mean.
-fn notes(run: &Run, seen: &[LabelledFigure]) -> Vec<String> {
+fn notes(run: &Run, figures: &[LabelledFigure]) -> Vec<String> {
     let mut notes = Vec::new();
-    let in_memory = seen.iter().filter(|(_, point)| {
+    let in_memory = figures.iter().filter(|(_, point)| {
         point.level == "memory" && point.stride_bytes == 4 && point.latency_seconds.is_none()
     });
     let crossed = |(figure, point): &LabelledFigure| {
@@ -221,7 +221,7 @@ fn notes(run: &Run, seen: &[LabelledFigure]) -> Vec<String> {
             point.cores
         ));
     }
-    if seen.iter().any(|(_, point)| point.level == "memory" && point.store.as_deref() == Some("plain")) {
+    if figures.iter().any(|(_, point)| point.level == "memory" && point.store.as_deref() == Some("plain")) {
         notes.push(
             "A plain store first reads the line it writes: on the bus write is 2, copy 3/2, triad 4/3 of the \
              figure; a streaming store \
@@ -230,7 +230,7 @@ fn notes(run: &Run, seen: &[LabelledFigure]) -> Vec<String> {
         );
     }
     let mut flags: Vec<&str> =
-        seen.iter().flat_map(|(figure, _)| figure.flags.iter().map(String::as_str)).collect();
+        figures.iter().flat_map(|(figure, _)| figure.flags.iter().map(String::as_str)).collect();
     flags.sort_unstable();
     flags.dedup();
     if !flags.is_empty() {

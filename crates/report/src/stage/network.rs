@@ -68,11 +68,11 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     let blocks = vec![facts(notes(run)), Block::On(Media::Page, vec![facts(idle)])];
     let paths = Part { id: "paths", title: "Paths", blocks, ..Part::default() };
     let cores = cores(&run.measurements);
-    [figures, paths].into_iter().chain(cores).chain([ends(run), ledger::part(&run.ledgers)]).collect()
+    [figures, paths].into_iter().chain(cores).chain([stream_ends(run), ledger::part(&run.ledgers)]).collect()
 }
 
 /// Each stream with both of its ends.
-fn ends(run: &Run) -> Part<'_> {
+fn stream_ends(run: &Run) -> Part<'_> {
     let of = |measurement: &Measurement| {
         let result = measurement.streams.as_deref()?;
         let rows = result.streams.iter().map(|stream| stream_row(result, stream));
@@ -95,7 +95,7 @@ fn rows(measurement: &Measurement) -> Vec<TableRow> {
         if several { percent(measurement.spread) } else { "–".into() },
         match result.is_some_and(|result| result.at_nic.is_some()) {
             true => "unknown".into(),
-            false => lost(measurement.protocol, measurement.loss),
+            false => loss_text(measurement.protocol, measurement.loss),
         },
         result.and_then(streams::retransmits).map(|count| count.to_string()).unwrap_or_default(),
         // perftest's CPU time is not linerate's, and nobody counts it.
@@ -120,13 +120,13 @@ fn rows(measurement: &Measurement) -> Vec<TableRow> {
             format!("  {}{direction}, {}", printable(&path.name), counted(path.streams, "stream")),
             show_bits_rate(path.bytes_per_second),
             String::new(),
-            lost(measurement.protocol, path.loss),
+            loss_text(measurement.protocol, path.loss),
         ]));
     }
     rows
 }
 
-fn lost(protocol: Option<Protocol>, loss: f64) -> String {
+fn loss_text(protocol: Option<Protocol>, loss: f64) -> String {
     match protocol {
         Some(Protocol::Udp) if loss == 0.0 => "0".into(),
         Some(Protocol::Udp) if loss < 0.0001 => format!("{:.4} %", loss * 100.0),

@@ -25,7 +25,7 @@ pub(crate) fn name(measurement: &Measurement) -> String {
 
 /// What came of it, in one sentence; of another tool's result with what limited it.
 pub(crate) fn sentence(run: &Run) -> String {
-    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = run.bottleneck();
     if let (true, false, Some(error)) = (run.measurements.is_empty(), run.tool.is_empty(), run.errors.first())
     {
         return format!("Nothing was measured: {}.", printable(error).trim_end_matches('.'));
@@ -95,7 +95,7 @@ fn transfer_sentence(run: &Run) -> Option<String> {
     let is_transfer = |m: &&Measurement| matches!(m.stage, Stage::Get | Stage::Put);
     let moved = run.measurements.iter().find(is_transfer)?;
     let bytes = show_size((moved.bytes_per_second * moved.seconds).round() as u64);
-    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = run.bottleneck();
     let limit = limit.map(|limit| format!(", {}", printable(&limit.sentence))).unwrap_or_default();
     let rate = rate(moved.bytes_per_second).unwrap_or_default();
     let (shown, bits) = (Unit::Bytes.show(rate), Unit::Bits.show(rate));

@@ -49,8 +49,8 @@ fn tcp(all: &[Measurement], figure: &RdmaFigure) -> Option<f64> {
         }
         let is_way =
             |way: StreamDirection| figure.direction == StreamDirection::Both || way == figure.direction;
-        let ways = result.paths.iter().filter(|path| path.name == figure.path && is_way(path.direction));
-        let rate: f64 = ways.map(|path| path.bytes_per_second).sum();
+        let paths = result.paths.iter().filter(|path| path.name == figure.path && is_way(path.direction));
+        let rate: f64 = paths.map(|path| path.bytes_per_second).sum();
         (rate > 0.0).then_some(rate)
     };
     all.iter().find_map(of_path)

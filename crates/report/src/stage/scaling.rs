@@ -45,7 +45,7 @@ pub(super) fn scalability(run: &Run) -> Option<Scalability> {
             Some((curve, measurement, measurement.access.as_deref()?))
         })
         .collect();
-    let words: Vec<Vec<String>> = cells.iter().map(|(.., access)| words(access)).collect();
+    let words: Vec<Vec<String>> = cells.iter().map(|(.., access)| job_details(access)).collect();
     let mut common = words.first()?.clone();
     common.retain(|word| words.iter().all(|of| of.contains(word)));
     let row = |((curve, measurement, access), words): (
@@ -97,7 +97,7 @@ pub(crate) fn with_all_sources(run: &Run) -> impl Iterator<Item = &Measurement> 
 }
 
 /// Everything of a job that has no column of its own.
-fn words(access: &AccessResult) -> Vec<String> {
+fn job_details(access: &AccessResult) -> Vec<String> {
     let mut words = vec![counted(access.job.sources.len() as u64, "source"), job_words::pattern(&access.job)];
     words.extend(job_words::method(&access.job));
     words

@@ -7,14 +7,13 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_size};
 use linerate_facts::wording::counted;
 use linerate_measure::measure::interval::{self, SampleComparison};
-use linerate_measure::measure::streams::SendMethod;
 use linerate_measure::measure::streams::{MethodTrial, StreamFigure, StreamsResult};
 use linerate_measure::measure::{LimitedBy, Measurement, StreamTrial};
 
 /// What held it, flags, and what the datagrams tell.
 pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
-    let held = measurement.held_by.map(LimitedBy::words);
-    let mut remarks: Vec<String> = held.map(String::from).into_iter().collect();
+    let limited_by = measurement.held_by.map(LimitedBy::words);
+    let mut remarks: Vec<String> = limited_by.map(String::from).into_iter().collect();
     let Some(result) = measurement.streams.as_deref() else { return remarks };
     let sum = |of: fn(&StreamFigure) -> u64| result.streams.iter().map(of).fold(0, u64::saturating_add);
     for (count, word) in [
@@ -80,7 +79,7 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
         let of = measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(protocol));
         of.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
     };
-    let told: Vec<String> = [Protocol::Tcp, Protocol::Udp]
+    let lines: Vec<String> = [Protocol::Tcp, Protocol::Udp]
         .into_iter()
         .filter_map(most)
         .map(|m| {
@@ -99,7 +98,7 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
         Some(_) if worst == 0.0 => "; no datagram was lost".into(),
         Some(_) => format!("; up to {} of the datagrams were lost", percent(worst)),
     };
-    (!told.is_empty()).then(|| format!("The most was {}{lost}.", told.join(" and ")))
+    (!lines.is_empty()).then(|| format!("The most was {}{lost}.", lines.join(" and ")))
 }
 
 /// `sendfile of 1 MiB 94.1 Gb/s at 0.06 CPU s/GB (chosen), send of …`.
@@ -109,7 +108,7 @@ pub(super) fn methods(trials: &[MethodTrial]) -> String {
         let by = if trial.by_peer { " by the peer" } else { "" };
         format!(
             "{} of {}{by} {} ({} CPU s/GB{chosen})",
-            method_word(trial.method),
+            trial.method.word(),
             show_size(u64::from(trial.write_bytes)),
             show_bits_rate(trial.bytes_per_second),
             quantity(trial.cpu_seconds_per_gb)
@@ -154,18 +153,6 @@ pub(super) fn stream_trials(trials: &[StreamTrial]) -> Option<String> {
     (!trials.is_empty()).then(|| trials.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// A method by the call it makes.
-pub(super) fn method_word(method: SendMethod) -> &'static str {
-    match method {
-        SendMethod::Write => "send",
-        SendMethod::Sendfile => "sendfile",
-        SendMethod::Splice => "splice",
-        SendMethod::Zerocopy => "MSG_ZEROCOPY",
-        SendMethod::Trains => "trains",
-        SendMethod::Datagrams => "datagrams",
-    }
-}
-
 /// The highest rate without loss, and in how many trials it was found.
 pub(super) fn search(measurement: &Measurement, result: &StreamsResult) -> Option<String> {
     let search = result.search.as_ref()?;
@@ -198,6 +185,7 @@ pub(crate) fn retransmits(result: &StreamsResult) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_measure::measure::streams::SendMethod;
 
     fn trial(congestion_control: Option<&str>, megabits: &[f64]) -> MethodTrial {
         MethodTrial {

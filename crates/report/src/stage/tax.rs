@@ -55,8 +55,8 @@ pub fn file_system_of<'r>(run: &'r Run, path: &Path) -> Option<&'r str> {
     if is_device(path) {
         return None;
     }
-    let held = run.machine.file_systems.iter().filter(|fs| path.starts_with(&fs.mount_point));
-    held.max_by_key(|fs| fs.mount_point.components().count()).map(|fs| fs.kind.as_str())
+    let mounted = run.machine.file_systems.iter().filter(|fs| path.starts_with(&fs.mount_point));
+    mounted.max_by_key(|fs| fs.mount_point.components().count()).map(|fs| fs.kind.as_str())
 }
 
 fn is_device(path: &Path) -> bool {

@@ -42,7 +42,7 @@ impl DeviceRow<'_> {
     }
 
     /// What held the stage, where its figure is only a lower bound.
-    pub(super) fn held(&self) -> Option<&'static str> {
+    pub(super) fn limits(&self) -> Option<&'static str> {
         if !self.measurement.lower_bound && self.measurement.held_by.is_none() {
             return None;
         }

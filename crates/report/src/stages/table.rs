@@ -211,7 +211,7 @@ fn mark(cut: bool, verdict: &RunVerdict) -> Markup {
 fn chips(row: &DeviceRow) -> Markup {
     let m = row.measurement;
     html! {
-        @if let Some(held) = row.held() { span class="chip warn" { (held) } " " }
+        @if let Some(limits) = row.limits() { span class="chip warn" { (limits) } " " }
         @if m.loss > 0.0 { span class="chip bad" { (percent(m.loss)) " lost" } " " }
         @for flag in &m.flags { span class="chip" { (flag) } " " }
         (m.method)
@@ -253,11 +253,11 @@ fn is_side(measurement: &Measurement, all_cores: bool) -> bool {
 
 /// What held the stages whose figures are only lower bounds, a line for each cause.
 fn bounds(rows: &[DeviceRow], width: usize) -> Vec<String> {
-    let causes: BTreeSet<&str> = rows.iter().filter_map(DeviceRow::held).collect();
+    let causes: BTreeSet<&str> = rows.iter().filter_map(DeviceRow::limits).collect();
     let line = |cause: &&str| {
-        let held: Vec<String> =
-            rows.iter().filter(|row| row.held() == Some(cause)).map(DeviceRow::name).collect();
-        shortened(&format!("≥ at least this, {cause}: {}", held.join(", ")), width)
+        let limits: Vec<String> =
+            rows.iter().filter(|row| row.limits() == Some(cause)).map(DeviceRow::name).collect();
+        shortened(&format!("≥ at least this, {cause}: {}", limits.join(", ")), width)
     };
     causes.iter().map(line).collect()
 }

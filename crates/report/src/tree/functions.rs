@@ -58,7 +58,7 @@ pub(super) fn functions(machine: &Machine) -> Functions {
         machine.pci.iter().filter(|device| !walk.addresses.contains(&device.address)).collect();
     let is_unknown = |device: &&&PciDevice| device.class.known().is_none() && !tree.is_bridge(device);
     Functions {
-        roots: roots.into_iter().map(|made| (made.node, made.branch)).collect(),
+        roots: roots.into_iter().map(|built| (built.node, built.branch)).collect(),
         unknown: left_out.iter().filter(is_unknown).count(),
         left_out: left_out.len(),
         addresses: walk.addresses,
@@ -76,19 +76,19 @@ struct Walk<'t, 'a> {
     addresses: Vec<String>,
 }
 
-struct Made {
+struct BuiltBranch {
     node: Option<u32>,
     link: Option<PciLink>,
     branch: Branch,
 }
 
 impl<'a> Walk<'_, 'a> {
-    fn branch(&mut self, device: &'a PciDevice, depth: usize) -> Option<Made> {
+    fn branch(&mut self, device: &'a PciDevice, depth: usize) -> Option<BuiltBranch> {
         if !self.met.insert(&device.address) {
             return None;
         }
         let children = self.tree.children(&device.address).iter();
-        let mut below: Vec<Made> = match depth < DEEPEST {
+        let mut below: Vec<BuiltBranch> = match depth < DEEPEST {
             true => children.filter_map(|child| self.branch(child, depth + 1)).collect(),
             false => Vec::new(),
         };
@@ -107,7 +107,7 @@ impl<'a> Walk<'_, 'a> {
             }
         }
         self.addresses.push(device.address.clone());
-        let node = device.node.known().copied().or_else(|| below.iter().find_map(|made| made.node));
+        let node = device.node.known().copied().or_else(|| below.iter().find_map(|built| built.node));
         let port = self.tree.parent(device);
         let is_bridge = self.tree.is_bridge(device);
         let mut branch = Branch::named(&device.address, function(self.tree, device));
@@ -118,8 +118,8 @@ impl<'a> Walk<'_, 'a> {
             branch.interrupts(count, cpus);
         }
         branch.extend(attached);
-        branch.extend(grouped(below.into_iter().map(|made| made.branch).collect()));
-        Some(Made { node, link, branch })
+        branch.extend(grouped(below.into_iter().map(|built| built.branch).collect()));
+        Some(BuiltBranch { node, link, branch })
     }
 
     fn attached(&self, device: &PciDevice) -> Vec<Branch> {
@@ -176,15 +176,15 @@ fn pcie(tree: &Topology, device: &PciDevice) -> String {
     let link = tree.link(device).filter(|link| link.runs.as_ref() == device.link.known());
     let own = match (device.link.known(), device.link_max.known()) {
         (Some(now), Some(most)) if link.is_none() && now != most => {
-            return format!("{} ({}), could do {}", show(*now), wire_rate(*now), show(*most));
+            return format!("{now} ({}), could do {most}", wire_rate(*now));
         }
-        (Some(now), _) => format!("{} ({})", show(*now), wire_rate(*now)),
-        (None, Some(most)) => return format!("no link now, could do {}", show(*most)),
+        (Some(now), _) => format!("{now} ({})", wire_rate(*now)),
+        (None, Some(most)) => return format!("no link now, could do {most}"),
         (None, None) => return String::new(),
     };
     // Said at the lower end only.
     let link = link.filter(|link| link.port.is_none_or(|port| port.address != device.address));
-    let able = link.as_ref().and_then(|link| link.able).map(show).unwrap_or_default();
+    let able = link.as_ref().and_then(|link| link.able).map(|able| able.to_string()).unwrap_or_default();
     match link.as_ref().map(|link| &link.condition) {
         Some(LinkCondition::Below { target: Some(speed), .. }) => {
             format!("{own}, below the {able} of both ends: the port is set to {speed} GT/s")
@@ -204,17 +204,13 @@ fn stronger_end(link: &LinkEnds) -> String {
     let most = |end: Option<&PciDevice>| end.and_then(|end| end.link_max.known().copied());
     let (Some(port), Some(card)) = (most(link.port), most(Some(link.device))) else { return String::new() };
     match link.weaker {
-        WeakerEnd::Port => format!(", the card could do {}", show(card)),
+        WeakerEnd::Port => format!(", the card could do {card}"),
         WeakerEnd::Card if port.gt_per_second > card.gt_per_second => {
-            format!(", the port above could do {}", show(port))
+            format!(", the port above could do {port}")
         }
-        WeakerEnd::Each => format!(", the card could do {}, the port above {}", show(card), show(port)),
+        WeakerEnd::Each => format!(", the card could do {card}, the port above {port}"),
         WeakerEnd::Card | WeakerEnd::Neither => String::new(),
     }
-}
-
-fn show(link: PciLink) -> String {
-    format!("{} GT/s x{}", link.gt_per_second, link.width)
 }
 
 fn wire_rate(link: PciLink) -> String {

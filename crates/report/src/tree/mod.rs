@@ -120,7 +120,7 @@ fn free_slots(machine: &Machine) -> Option<Branch> {
     let show = |slot: &FreeSlot| {
         let link = slot.link.map_or("of unknown width".into(), |link| match slot.speed_is_taken {
             true => format!("x{}", link.width),
-            false => format!("{} GT/s x{}", link.gt_per_second, link.width),
+            false => link.to_string(),
         });
         let printed = Some(&slot.designation).filter(|printed| !printed.is_empty());
         format!("{}{} {link}", slot.name, printed.map_or(String::new(), |printed| format!(" ({printed})")))

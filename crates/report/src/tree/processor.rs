@@ -1,4 +1,4 @@
-//! The parts of the tree about processors, memory with its nodes, and power.
+//! The parts of the tree about CPUs, memory with its nodes, and power.
 
 use super::branch::Branch;
 use super::joined;
@@ -17,7 +17,7 @@ const UNDER: &str = "         ";
 /// Model, counts, and below them clocks, caches, idle states.
 pub(super) fn cpu(cpu: &Cpu) -> Branch {
     let mut parts: Vec<String> = cpu.model.known().cloned().into_iter().collect();
-    let online = cpu.logical.iter().filter(|one| one.online).count();
+    let online = cpu.online().count();
     let packages = cpu.packages.known().map(|n| counted(*n, "package"));
     let cores = cpu.physical_cores.known().map(|n| counted(*n, "core"));
     // Where every core has one thread, the count of threads says nothing new.
@@ -69,7 +69,7 @@ fn clocks(cpu: &Cpu) -> String {
 
 /// What the cores compute: a line for one thread, for one on each core, for all.
 fn baseline(cpu: &Cpu) -> Vec<String> {
-    let online = cpu.logical.iter().filter(|one| one.online).count() as u32;
+    let online = cpu.online().count() as u32;
     let smt = cpu.physical_cores.known().is_some_and(|cores| *cores < online);
     let line = |speed: &CpuSpeed| {
         let on = match speed.threads {
@@ -129,7 +129,7 @@ fn idle(states: &[IdleState]) -> String {
 
 /// What this process may not use; nothing where it may use all.
 fn limits(cpu: &Cpu) -> String {
-    let online: BTreeSet<u32> = cpu.logical.iter().filter(|one| one.online).map(|one| one.id).collect();
+    let online: BTreeSet<u32> = cpu.online().map(|one| one.id).collect();
     let mut limits = Vec::new();
     if let Fact::Known(allowed) = &cpu.allowed
         && !online.iter().all(|id| allowed.contains(id))
@@ -229,7 +229,7 @@ pub(super) fn node(machine: &Machine, node: &NumaNode) -> Branch {
         0 => "no memory".to_string(),
         bytes => show_size(*bytes),
     }));
-    // Memory without processors is often many nodes, which then are alike.
+    // Memory without CPUs is often many nodes, which then are alike.
     parts.extend(distances(node).filter(|_| !node.cpus.is_empty()));
     let name = format!("Node {}", node.id);
     let label = name.chars().count();

@@ -37,13 +37,13 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
         }
         found.of("MTU", &nic.name, &nic.mtu);
         found.of("driver", &nic.name, &nic.driver);
-        let told = &nic.details;
-        found.added("channels", &nic.name, &told.channels);
-        found.added("rings", &nic.name, &told.rx_ring);
-        found.added("offloads", &nic.name, &told.offloads);
-        found.added("coalescing", &nic.name, &told.rx_coalesce_us);
-        found.added("FEC", &nic.name, &told.fec);
-        found.added("firmware", &nic.name, &told.firmware);
+        let details = &nic.details;
+        found.added("channels", &nic.name, &details.channels);
+        found.added("rings", &nic.name, &details.rx_ring);
+        found.added("offloads", &nic.name, &details.offloads);
+        found.added("coalescing", &nic.name, &details.rx_coalesce_us);
+        found.added("FEC", &nic.name, &details.fec);
+        found.added("firmware", &nic.name, &details.firmware);
     }
     for controller in machine.controllers.iter().filter(|controller| !controller.disks.is_empty()) {
         found.added("port rate", &controller.name, &controller.link_bits_per_second);
@@ -57,50 +57,50 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
     found.lines()
 }
 
-fn cpu_and_memory(machine: &Machine, found: &mut UnknownFacts) {
+fn cpu_and_memory(machine: &Machine, facts: &mut UnknownFacts) {
     let (cpu, memory) = (&machine.cpu, &machine.memory);
-    found.one("CPU model", &cpu.model);
-    found.one("packages", &cpu.packages);
-    found.one("cores", &cpu.physical_cores);
-    found.one("SMT", &cpu.smt);
-    found.one("governor", &cpu.governor);
-    found.one("CPUs allowed", &cpu.allowed);
-    found.one("CPU quota", &cpu.quota_cores);
+    facts.one("CPU model", &cpu.model);
+    facts.one("packages", &cpu.packages);
+    facts.one("cores", &cpu.physical_cores);
+    facts.one("SMT", &cpu.smt);
+    facts.one("governor", &cpu.governor);
+    facts.one("CPUs allowed", &cpu.allowed);
+    facts.one("CPU quota", &cpu.quota_cores);
     for one in cpu.logical.iter().filter(|one| one.online && !machine.memory.nodes.is_empty()) {
-        found.of("node", &format!("cpu{}", one.id), &one.node);
+        facts.of("node", &format!("cpu{}", one.id), &one.node);
     }
-    found.one("memory", &memory.total_bytes);
-    found.one("memory available", &memory.available_bytes);
-    found.one("memory's rated bandwidth", &memory.rated_bytes_per_second);
+    facts.one("memory", &memory.total_bytes);
+    facts.one("memory available", &memory.available_bytes);
+    facts.one("memory's rated bandwidth", &memory.rated_bytes_per_second);
     for node in &memory.nodes {
-        found.of("memory", &format!("node {}", node.id), &node.total_bytes);
+        facts.of("memory", &format!("node {}", node.id), &node.total_bytes);
     }
 }
 
 /// Facts that older files lack: a reason is told, an absence is not.
-fn added(machine: &Machine, found: &mut UnknownFacts) {
+fn added(machine: &Machine, facts: &mut UnknownFacts) {
     let (cpu, memory) = (&machine.cpu, &machine.memory);
-    found.whole("clock", &cpu.frequency_hertz);
-    found.whole("CRC-32C speed", &cpu.crc32c_bytes_per_second);
-    found.whole("memory channels", &memory.channels);
+    facts.whole("clock", &cpu.frequency_hertz);
+    facts.whole("CRC-32C speed", &cpu.crc32c_bytes_per_second);
+    facts.whole("memory channels", &memory.channels);
     for node in memory.nodes.iter().filter(|_| memory.nodes.len() > 1) {
-        found.added("distances", &format!("node {}", node.id), &node.distances);
+        facts.added("distances", &format!("node {}", node.id), &node.distances);
     }
-    found.whole("RAPL", &machine.power.rapl);
-    found.whole("hwmon power", &machine.power.hwmon);
-    found.whole("IPMI", &machine.power.ipmi);
+    facts.whole("RAPL", &machine.power.rapl);
+    facts.whole("hwmon power", &machine.power.hwmon);
+    facts.whole("IPMI", &machine.power.ipmi);
 }
 
-fn kernel(machine: &Machine, found: &mut UnknownFacts) {
+fn kernel(machine: &Machine, facts: &mut UnknownFacts) {
     let kernel = &machine.kernel;
-    found.one("kernel version", &kernel.release);
-    found.one("io_uring's switch", &kernel.io_uring_disabled);
-    found.one("memlock limit", &kernel.memlock_bytes);
-    found.one("rmem_max", &kernel.rmem_max_bytes);
-    found.one("wmem_max", &kernel.wmem_max_bytes);
-    found.one("tcp_rmem", &kernel.tcp_rmem_max_bytes);
-    found.one("tcp_wmem", &kernel.tcp_wmem_max_bytes);
-    found.one("TCP congestion control", &kernel.tcp_congestion_control);
+    facts.one("kernel version", &kernel.release);
+    facts.one("io_uring's switch", &kernel.io_uring_disabled);
+    facts.one("memlock limit", &kernel.memlock_bytes);
+    facts.one("rmem_max", &kernel.rmem_max_bytes);
+    facts.one("wmem_max", &kernel.wmem_max_bytes);
+    facts.one("tcp_rmem", &kernel.tcp_rmem_max_bytes);
+    facts.one("tcp_wmem", &kernel.tcp_wmem_max_bytes);
+    facts.one("TCP congestion control", &kernel.tcp_congestion_control);
 }
 
 /// Facts that could not be read.

@@ -7,9 +7,6 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a thread sleeps in the kernel before it looks whether it should stop.
-pub(super) const STOP_CHECK: Duration = Duration::from_millis(100);
-
 /// The other end closed the connection, or its port.
 pub(super) fn other_end_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};

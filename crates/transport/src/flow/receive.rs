@@ -2,13 +2,13 @@
 
 use super::allowance::{Allowance, CATCH_UP};
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::moments::{CpuClock, STOP_CHECK};
+use super::moments::CpuClock;
 use super::stream::counters::StreamCounters;
 use linerate_system::buffers::Pool;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use std::io::{self, Read};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;

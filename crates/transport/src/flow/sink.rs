@@ -8,7 +8,7 @@ use super::store::{BLOCK_BYTES, StoreFile};
 use linerate_facts::room::{FreeSpace, StorageLimits};
 use linerate_facts::units::show_size;
 use linerate_system::clock;
-use linerate_system::file::{grow_to, may_write_in};
+use linerate_system::file::{check_writable, grow_to};
 use linerate_system::{lock, storage};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ const LEAST_BYTES: u64 = 16 << 20;
 
 /// Room that is missing may come back within this: shorter than a client's patience.
 const FREED: Duration = Duration::from_millis(1500);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Its files are made within this, or its disk hangs; also shorter than a client's patience.
 const MADE: Duration = Duration::from_millis(2500);
 
@@ -108,7 +108,7 @@ impl SinkFolder {
             }
             _ => of(error.to_string()),
         };
-        may_write_in(&settings.directory).map_err(refused)?;
+        check_writable(&settings.directory).map_err(refused)?;
         storage::nameless(&settings.directory).map_err(refused)?;
         let (taken, making) = (Mutex::default(), AtomicBool::new(false));
         Ok(Arc::new(SinkFolder { settings, taken, reserve: grow_to, making }))
@@ -141,9 +141,9 @@ impl SinkFolder {
         format!("the sink {}{disk}", self.settings.directory.display())
     }
 
-    fn space(&self, taken: UsedBytes) -> io::Result<FreeSpace> {
+    fn space(&self, used_bytes: UsedBytes) -> io::Result<FreeSpace> {
         let space = self.settings.limits.space_in(&self.settings.directory)?;
-        Ok(FreeSpace { bytes: space.bytes.saturating_sub(taken.promised_bytes), ..space })
+        Ok(FreeSpace { bytes: space.bytes.saturating_sub(used_bytes.promised_bytes), ..space })
     }
 
     /// A file for each of so many workers, with its room: an equal part of what there is for those who share it. What the
@@ -153,7 +153,7 @@ impl SinkFolder {
         loop {
             match self.take_in_time(workers, sharing, begun + MADE) {
                 Err(SinkError::Room { .. } | SinkError::Limit { .. }) if clock::since(begun) < FREED => {
-                    clock::sleep(LOOK);
+                    clock::sleep(POLL_INTERVAL);
                 }
                 taken => return taken,
             }
@@ -172,7 +172,7 @@ impl SinkFolder {
             if clock::now() >= deadline {
                 return Err(hangs());
             }
-            clock::sleep(LOOK / 10);
+            clock::sleep(POLL_INTERVAL / 10);
         }
         let (tell, made) = channel();
         let sink = Arc::clone(self);

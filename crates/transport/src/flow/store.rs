@@ -5,7 +5,7 @@
 //! writes it.
 
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::moments::{CpuClock, STOP_CHECK};
+use super::moments::CpuClock;
 use super::receive::{SentStream, Terms};
 use super::stream::counters::StreamCounters;
 use linerate_facts::random::Random;
@@ -13,7 +13,7 @@ use linerate_system::buffers::{Lease, Pool};
 use linerate_system::clock;
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use linerate_system::readiness::is_waiting;
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpStream;

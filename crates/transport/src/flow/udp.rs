@@ -1,7 +1,7 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
 use super::counters::WorkerCounters;
-pub use super::udp_open::Path;
+pub use super::udp_open::PathFacts;
 use super::udp_open::open_udp;
 use super::window::SendWindow;
 use super::wire::{Feedback, Probe, StreamToken};
@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_millis(60);
 /// sender whose buffer is larger than its part of that queue is not held back there, and the rest is dropped.
 const SEND_BUFFER_BYTES: usize = 512 << 10;
 
-/// On a long way this much of the window leaves together.
+/// On a long path this much of the window leaves together.
 const BURST: Duration = Duration::from_millis(1);
 /// A sender that could not send for longer than this does not catch up.
 const LATEST: Duration = Duration::from_millis(3);
@@ -44,7 +44,7 @@ pub struct UdpSender {
     segmentation: Segmentation,
     start: Instant,
     unprobed_bytes: u64,
-    /// On a long way: when what was sent so far should have left at the window's pace.
+    /// On a long path: when what was sent so far should have left at the window's pace.
     paced_until: Instant,
     /// When the oldest probe that is not answered went out.
     asked: Option<Instant>,
@@ -75,7 +75,7 @@ impl UdpSender {
     }
 
     /// A path that was admitted and set up elsewhere.
-    pub fn over(socket: UdpSocket, token: StreamToken, segmentation: Segmentation, path: Path) -> Self {
+    pub fn over(socket: UdpSocket, token: StreamToken, segmentation: Segmentation, path: PathFacts) -> Self {
         UdpSender {
             window: SendWindow::new(path.receiver_buffer_bytes, path.trip),
             answers: TrainReceiver::new(4),
@@ -113,7 +113,7 @@ impl UdpSender {
     }
 
     /// Bytes of the `left` that may go out now: whole datagrams, or the end of a block; 0 when the window is
-    /// closed, or the pace of a long way says later.
+    /// closed, or the pace of a long path says later.
     pub(crate) fn may_send(&self, left: usize) -> usize {
         self.window_lets(left).min(self.pace_lets())
     }
@@ -133,7 +133,7 @@ impl UdpSender {
         if room < self.train_bytes().min(half) { 0 } else { room / datagram * datagram }
     }
 
-    /// What is due at the pace of a long way, in whole datagrams: nothing before a burst is.
+    /// What is due at the pace of a long path, in whole datagrams: nothing before a burst is.
     fn pace_lets(&self) -> usize {
         let Some(pace) = self.window.pace() else { return usize::MAX };
         let late = clock::now().saturating_duration_since(self.paced_until).min(LATEST);
@@ -217,7 +217,7 @@ impl UdpSender {
         }
     }
 
-    /// The window is closed: asks the receiver where it is and waits for its answer. On a long way whose pace
+    /// The window is closed: asks the receiver where it is and waits for its answer. On a long path whose pace
     /// alone holds it back it waits for that.
     pub fn wait_for_room(&mut self) -> io::Result<()> {
         if self.pace_lets() == 0 && self.window_lets(usize::MAX) > 0 {
@@ -284,7 +284,7 @@ mod tests {
 
     const TOKEN: StreamToken = [9; 32];
 
-    /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long way.
+    /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long path.
     fn answer_late(socket: &UdpSocket, delay: Duration, stop: &Stop) {
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
         let (mut late, mut received) = (VecDeque::new(), 0u64);

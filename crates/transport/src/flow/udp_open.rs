@@ -5,11 +5,11 @@
 //! forges a sender's address makes nobody flood it. Also when the agent is to send: it begins only after the
 //! client's own `Ready` (`stream::udp_send`).
 
-use super::moments::{STOP_CHECK, other_end_gone};
+use super::moments::other_end_gone;
 use super::wire::{self, ADMISSION_BYTES, StreamToken};
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of a path when it is opened.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct PathFacts {
     /// The receiver's buffer, bytes.
     pub receiver_buffer_bytes: u64,
     /// A round trip while nothing else is sent.
@@ -33,7 +33,7 @@ pub struct Path {
 
 /// Shows the token to the agent's port, which `socket` is connected to, until it is answered: with the receiver's buffer
 /// and the round trip of an idle path. `stop` ends that with `Interrupted`.
-pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &Stop) -> io::Result<Path> {
+pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &Stop) -> io::Result<PathFacts> {
     let mut answer = [0u8; 64];
     let before = clock::now();
     socket.set_nonblocking(true)?;
@@ -50,7 +50,7 @@ pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &Stop) -> io::Res
                 socket.set_nonblocking(false)?;
                 // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one
                 // would never be.
-                return Ok(Path { receiver_buffer_bytes, trip: clock::since(before) });
+                return Ok(PathFacts { receiver_buffer_bytes, trip: clock::since(before) });
             }
         }
     }

@@ -10,10 +10,10 @@
 //! answers are on their way to be its clock, and a whole window at once, of each of four workers, is more
 //! than the queue of their link holds: it opens as answers come (the restart window of RFC 5681, 4.1).
 //!
-//! A long way holds far more than any queue on it. A window that leaves at once there is a burst that queues
-//! by itself, and is then taken for a full path (75 Mb/s of 1,000 over 50 ms): on a long way the window goes
+//! A long path holds far more than any queue on it. A window that leaves at once there is a burst that queues
+//! by itself, and is then taken for a full path (75 Mb/s of 1,000 over 50 ms): on a long path the window goes
 //! out evenly over a round trip, as BBR paces (draft-ietf-ccwg-bbr), growth follows what was answered, and
-//! single losses, of which every long way has some, do not shrink it. A host or a switch that stands still for
+//! single losses, of which every long path has some, do not shrink it. A host or a switch that stands still for
 //! some hundredths of a second is not a full path either, but looks like one: where the window comes past the
 //! size at which it shrank, it grows as fast as at its start. (Over 100 ms one such pause within the first
 //! round trips cost three seconds.)
@@ -42,22 +42,22 @@ const LEAST_RESTART_BYTES: u64 = 64 << 10;
 
 /// A way of this round trip and longer is a long one.
 const LONG_WAY: Duration = Duration::from_millis(3);
-/// A long way: the queue that is none yet, as a part of the round trip.
+/// A long path: the queue that is none yet, as a part of the round trip.
 const LONG_QUEUE: u32 = 8;
-/// A long way: how much faster than a window a round trip it sends, so that the window is the limit and not
+/// A long path: how much faster than a window a round trip it sends, so that the window is the limit and not
 /// the pace. A faster pace queues before the window is as large as the way.
 const PACE: f64 = 1.1;
-/// A long way: growth a round trip is one part in so many where nothing has been found full yet; up to the size
+/// A long path: growth a round trip is one part in so many where nothing has been found full yet; up to the size
 /// that was; and near the size at which it lost.
 const LONG_FREE_GROWTH: u64 = 2;
 const LONG_GROWTH: u64 = 8;
 const LONG_SLOW_GROWTH: u64 = 64;
-/// A long way: where it lost it counts as full up to so many times that size: a loss that goes on for two round
+/// A long path: where it lost it counts as full up to so many times that size: a loss that goes on for two round
 /// trips shrinks it to less than the way holds.
 const LOST_IS_FULL: u64 = 2;
-/// A long way: what is left of the window when it loses. Its queue is a small part of it.
+/// A long path: what is left of the window when it loses. Its queue is a small part of it.
 const LONG_SHRINK: f64 = 0.85;
-/// A long way: loss below this share is the way's own, and slower would not help.
+/// A long path: loss below this share is the path's own, and slower would not help.
 const OWN_LOSS: f64 = 0.005;
 /// What waits at the receiver is taken to be no less than this long: it naps for a millisecond.
 const LEAST_HELD: Duration = Duration::from_millis(2);
@@ -69,7 +69,7 @@ pub struct SendWindow {
     bytes: u64,
     /// What the receiver's buffer has room for.
     buffer_bytes: u64,
-    /// What may be under way: that, and on a long way what the way itself holds.
+    /// What may be under way: that, and on a long path what the path itself holds.
     largest_bytes: u64,
     sent_bytes: u64,
     answered_bytes: u64,
@@ -83,7 +83,7 @@ pub struct SendWindow {
     recovery_lost_bytes: u64,
     /// Size of the window when it last lost; none: not yet, or it was larger since without a loss.
     lost_at_bytes: Option<u64>,
-    /// Up to this size a long way counts as full: it shrank there last; none: not yet, or it was larger since.
+    /// Up to this size a long path counts as full: it shrank there last; none: not yet, or it was larger since.
     full_at_bytes: Option<u64>,
     /// What was answered when it last began to send with nothing under way.
     restarted_bytes: u64,
@@ -149,7 +149,7 @@ impl SendWindow {
         self.shortest_trip >= LONG_WAY
     }
 
-    /// On a long way: how fast the window may go out, bytes per second.
+    /// On a long path: how fast the window may go out, bytes per second.
     pub(crate) fn pace(&self) -> Option<f64> {
         self.is_long().then(|| PACE * self.bytes as f64 / self.shortest_trip.as_secs_f64())
     }
@@ -219,7 +219,7 @@ impl SendWindow {
         self.lost_bytes = lost;
     }
 
-    /// The latest round trip; on a long way the shortest of the latest ones. A queue there passes slowly, and
+    /// The latest round trip; on a long path the shortest of the latest ones. A queue there passes slowly, and
     /// a host that comes too late to one answer is none.
     fn trip_of_the_path(&self) -> Duration {
         let latest = if self.is_long() { self.trips.len() } else { 1 };
@@ -238,7 +238,7 @@ impl SendWindow {
         ((self.buffer_bytes as f64 * times) as u64).min(MOST_BYTES)
     }
 
-    /// Whether what was lost since the last reduction, `lost` in all, is no more than a long way loses
+    /// Whether what was lost since the last reduction, `lost` in all, is no more than a long path loses
     /// anyway.
     fn is_own_loss(&self, lost: u64) -> bool {
         let fresh = lost.saturating_sub(self.recovery_lost_bytes) as f64;
@@ -262,7 +262,7 @@ impl SendWindow {
         }
     }
 
-    /// What to shrink to for a queue: on a long way by what lies in it, but for half of what may.
+    /// What to shrink to for a queue: on a long path by what lies in it, but for half of what may.
     fn drained(&self, trip: Duration) -> f64 {
         if !self.is_long() {
             return 0.9;

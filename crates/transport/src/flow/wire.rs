@@ -62,7 +62,7 @@ pub struct Feedback {
     pub held_nanos: u64,
 }
 
-fn words<const N: usize>(datagram: &[u8], token: &StreamToken) -> Option<[u64; N]> {
+fn numbers_of<const N: usize>(datagram: &[u8], token: &StreamToken) -> Option<[u64; N]> {
     if datagram.len() != PROBE_BYTES {
         return None;
     }
@@ -91,7 +91,7 @@ impl Probe {
 
     /// From a datagram, if it is one.
     pub fn read(datagram: &[u8], token: &StreamToken) -> Option<Self> {
-        let [sent_bytes, nanos] = words(datagram, token)?;
+        let [sent_bytes, nanos] = numbers_of(datagram, token)?;
         Some(Probe { sent_bytes, nanos })
     }
 }
@@ -107,7 +107,7 @@ impl Feedback {
     /// From a datagram, if it is one.
     pub fn read(datagram: &[u8], token: &StreamToken) -> Option<Self> {
         let [sent_bytes, nanos, received_bytes, datagrams, socket_drops, held_nanos] =
-            words(datagram, token)?;
+            numbers_of(datagram, token)?;
         let probe = Probe { sent_bytes, nanos };
         Some(Feedback { probe, received_bytes, datagrams, socket_drops, held_nanos })
     }

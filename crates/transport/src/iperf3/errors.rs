@@ -2,7 +2,7 @@
 
 /// What a server means by SERVER_ERROR.
 pub(crate) fn server_error(number: i32, errno: i32) -> String {
-    let words = words(number);
+    let words = error_text(number);
     let kernel = match errno {
         0 => String::new(),
         errno => format!(" ({})", std::io::Error::from_raw_os_error(errno)),
@@ -13,7 +13,7 @@ pub(crate) fn server_error(number: i32, errno: i32) -> String {
     }
 }
 
-fn words(number: i32) -> Option<&'static str> {
+fn error_text(number: i32) -> Option<&'static str> {
     Some(match number {
         5 => "the test is longer than it allows; ask for fewer seconds",
         6 => "more streams than it allows; ask for fewer",

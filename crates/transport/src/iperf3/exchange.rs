@@ -31,7 +31,7 @@ pub(crate) fn take_results(outcome: &mut TestOutcome, theirs: &Results) {
     let udp = outcome.test.protocol == Protocol::Udp;
     outcome.cpu_remote = Some(theirs.cpu);
     outcome.congestion_remote = theirs.congestion_control.clone();
-    let told = theirs.streams.iter().filter_map(|stream| {
+    let reported = theirs.streams.iter().filter_map(|stream| {
         // A stream that we do not have is not believed.
         let ours = outcome.local.iter().find(|ours| ours.id == stream.id)?;
         let (sender, udp_receiver) = (!ours.sender, udp && ours.sender);
@@ -50,5 +50,5 @@ pub(crate) fn take_results(outcome: &mut TestOutcome, theirs: &Results) {
             ..StreamFigures::default()
         })
     });
-    outcome.remote = told.collect();
+    outcome.remote = reported.collect();
 }

@@ -2,8 +2,11 @@
 
 use super::Iperf3Test;
 use crate::flow::stream::TcpSample;
+use linerate_system::clock;
+use linerate_system::counters::process_cpu_split;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// A process's CPU time as a share of the test's, percent; several cores go beyond 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -152,4 +155,24 @@ pub struct IntervalProgress {
     pub received_bytes_per_second: f64,
     pub retransmits: u64,
     pub lost: u64,
+}
+
+/// This process's CPU time over a test.
+pub(super) struct CpuMeter {
+    start: Instant,
+    before: (Duration, Duration),
+}
+
+impl CpuMeter {
+    pub(crate) fn start() -> CpuMeter {
+        CpuMeter { start: clock::now(), before: process_cpu_split() }
+    }
+
+    pub(crate) fn used(&self) -> CpuUse {
+        let (user, system) = process_cpu_split();
+        let wall = clock::since(self.start).as_secs_f64().max(1e-9);
+        let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / wall * 100.0;
+        let (user, system) = (share(user, self.before.0), share(system, self.before.1));
+        CpuUse { total: user + system, user, system }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::data_stream::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
-use super::tally::Tally;
+use super::tally::Iperf3Tally;
 use super::{tcp, udp};
 use crate::flow::stream::{TcpSample, congestion_control};
 use linerate_system::affinity;
@@ -20,7 +20,7 @@ pub(crate) struct Member {
     pub id: u32,
     pub sender: bool,
     pub socket: Arc<DataSocket>,
-    pub tally: Arc<Tally>,
+    pub tally: Arc<Iperf3Tally>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -28,13 +28,13 @@ impl Member {
     /// Starts its thread.
     pub(crate) fn start(
         stream: DataStream,
-        order: Iperf3StreamSpec,
+        spec: Iperf3StreamSpec,
         core: Option<u32>,
         flags: Arc<Flags>,
         start: Instant,
     ) -> io::Result<Member> {
         let DataStream { id, sender, socket } = stream;
-        let (socket, tally) = (Arc::new(socket), Arc::new(Tally::new(start)));
+        let (socket, tally) = (Arc::new(socket), Arc::new(Iperf3Tally::new(start)));
         let (at_work, counted) = (Arc::clone(&socket), Arc::clone(&tally));
         let thread = std::thread::Builder::new().name(format!("iperf3-{id}")).spawn(move || {
             if let Some(core) = core {
@@ -44,10 +44,10 @@ impl Member {
             }
             affinity::wake_on_time();
             let answer = match (&*at_work, sender) {
-                (DataSocket::Tcp(stream), true) => tcp::send(stream, &order, &flags, &counted),
-                (DataSocket::Tcp(stream), false) => tcp::receive(stream, &order, &flags, &counted),
-                (DataSocket::Udp(socket), true) => udp::send(socket, &order, &flags, &counted),
-                (DataSocket::Udp(socket), false) => udp::receive(socket, &order, &flags, &counted),
+                (DataSocket::Tcp(stream), true) => tcp::send(stream, &spec, &flags, &counted),
+                (DataSocket::Tcp(stream), false) => tcp::receive(stream, &spec, &flags, &counted),
+                (DataSocket::Udp(socket), true) => udp::send(socket, &spec, &flags, &counted),
+                (DataSocket::Udp(socket), false) => udp::receive(socket, &spec, &flags, &counted),
             };
             counted.end(answer.err().map(|error| error.to_string()));
         })?;

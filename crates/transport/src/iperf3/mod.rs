@@ -5,10 +5,8 @@
 //! what the other one says. [`Server`] answers iperf3's clients. The protocol proves nothing about who asks;
 //! what is done about that stands in `server`.
 
-mod address;
 mod client;
 mod control;
-mod cpu;
 mod data_stream;
 mod errors;
 mod exchange;
@@ -28,9 +26,9 @@ mod test;
 mod udp;
 mod workers;
 
-pub use address::{DEFAULT_PORT, parse_address};
 pub use client::run_client;
 pub use figures::{CpuUse, IntervalProgress, IntervalReport, StreamFigures, TestOutcome};
+pub use open::{DEFAULT_PORT, parse_address};
 pub use server::{AdmitsClient, Iperf3Limits, Iperf3Server, ServerEvent};
 pub use test::{Iperf3Test, TestDirection};
 

@@ -5,8 +5,10 @@ use super::Iperf3Test;
 use super::data_stream::DataSocket;
 use super::state::Cookie;
 use super::udp::{connect_message, is_reply};
+use crate::address::resolve_named;
 use crate::agent::connect_within;
 use crate::flow::stream::set_congestion_control;
+use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
@@ -17,6 +19,8 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+/// iperf3's port.
+pub const DEFAULT_PORT: u16 = 5201;
 /// A connection is opened within this time or not at all.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// A UDP stream likewise; its message goes out again in between, since it may be lost.
@@ -27,6 +31,11 @@ const REFUSED_AGAIN: Duration = Duration::from_millis(50);
 /// Room for bursts; the kernel may grant less.
 const UDP_BUFFER_BYTES: usize = 8 << 20;
 const ALL_UDP_BUFFERS: usize = 64 << 20;
+
+/// The address of `host[:port]`; a name is looked up, and its first address taken.
+pub fn parse_address(text: &str) -> Result<SocketAddr, Failure> {
+    resolve_named("--iperf3", text, DEFAULT_PORT)
+}
 
 /// Where connections come from and go to.
 #[derive(Debug)]

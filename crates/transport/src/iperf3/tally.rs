@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// One stream's counters.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Iperf3Tally {
     /// Payload bytes, and when the last of them moved.
     pub progress: Progress,
     packets: AtomicU64,
@@ -35,9 +35,9 @@ pub(crate) struct Counted {
     pub jitter_seconds: f64,
 }
 
-impl Tally {
-    pub(crate) fn new(start: Instant) -> Tally {
-        Tally { progress: Progress::new(start), ..Tally::default() }
+impl Iperf3Tally {
+    pub(crate) fn new(start: Instant) -> Iperf3Tally {
+        Iperf3Tally { progress: Progress::new(start), ..Iperf3Tally::default() }
     }
 
     /// Datagrams went out; `packets` in all.

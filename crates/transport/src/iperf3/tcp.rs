@@ -6,21 +6,19 @@
 
 use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
-use super::tally::Tally;
+use super::tally::Iperf3Tally;
 use crate::flow::counters::IncomingCounts;
 use crate::flow::receive::{READ_BYTES, Terms, take};
 use crate::flow::stream::{
     Content, Hand, Position, SendAccount, SendMethod, StreamRole, StreamSpec, send_all,
 };
 use linerate_facts::protocol::Protocol;
+use linerate_system::clock::POLL_INTERVAL;
 use linerate_system::stop::Stop;
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
-/// A blocked call looks at its flag this often.
-const LOOK: Duration = Duration::from_millis(50);
 /// Less than a segment at once would only cost calls.
 const LEAST_WRITE: usize = 1448;
 
@@ -31,12 +29,12 @@ const LEAST_PAGES: usize = 64 << 10;
 /// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
 pub(crate) fn send(
     stream: &TcpStream,
-    order: &Iperf3StreamSpec,
+    stream_spec: &Iperf3StreamSpec,
     flags: &Flags,
-    tally: &Tally,
+    tally: &Iperf3Tally,
 ) -> io::Result<()> {
-    stream.set_write_timeout(Some(LOOK))?;
-    let block_bytes = order.block_bytes;
+    stream.set_write_timeout(Some(POLL_INTERVAL))?;
+    let block_bytes = stream_spec.block_bytes;
     let of = |method| {
         let write_bytes = u32::try_from(block_bytes).unwrap_or(u32::MAX);
         let spec = StreamSpec { method, write_bytes, ..StreamSpec::new(Protocol::Tcp, StreamRole::Send) };
@@ -47,13 +45,13 @@ pub(crate) fn send(
     // A host may refuse files in memory.
     let (mut hand, position) = of(pages).or_else(|_: io::Error| of(SendMethod::Write))?;
     let mut account = TestAccount { flags, tally, position, block_bytes };
-    send_all(&mut hand, &mut account, order.pace(), LEAST_WRITE, None)
+    send_all(&mut hand, &mut account, stream_spec.pace(), LEAST_WRITE, None)
 }
 
 /// All streams of a test share the bytes that may be sent.
 struct TestAccount<'a> {
     flags: &'a Flags,
-    tally: &'a Tally,
+    tally: &'a Iperf3Tally,
     position: Position,
     block_bytes: usize,
 }
@@ -80,15 +78,15 @@ impl SendAccount for TestAccount<'_> {
 /// Takes until it is told to stop, or the other end has sent all.
 pub(crate) fn receive(
     mut stream: &TcpStream,
-    order: &Iperf3StreamSpec,
+    spec: &Iperf3StreamSpec,
     flags: &Flags,
-    tally: &Tally,
+    tally: &Iperf3Tally,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(LOOK))?;
-    let terms = Terms { pace: order.receive_pace.clone(), ..Terms::default() };
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
+    let terms = Terms { pace: spec.receive_pace.clone(), ..Terms::default() };
     let unread = AtomicU64::new(0);
     let counts = IncomingCounts::of_stream(&tally.progress, &unread, &unread);
-    let mut block = vec![0; order.block_bytes.min(READ_BYTES)];
+    let mut block = vec![0; spec.block_bytes.min(READ_BYTES)];
     match take(&mut stream, &mut block, &terms, counts, &flags.receiving) {
         // The other end closed while something of our own was on its way: it has sent what it had.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.sending.is_ended() => Ok(()),

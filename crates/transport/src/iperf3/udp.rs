@@ -6,12 +6,12 @@
 use super::data_stream::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::sequence::{Header, Sequence};
-use super::tally::Tally;
+use super::tally::Iperf3Tally;
 use crate::closed_port::ClosedPort;
 use crate::flow::source::fill;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::trains::TrainReceiver;
@@ -21,8 +21,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
 const TRAINS: usize = 8;
-/// A blocked call looks at its flag this often.
-const LOOK: Duration = Duration::from_millis(50);
 /// A closed port is tried again after this.
 const CLOSED_AGAIN: Duration = Duration::from_millis(5);
 /// After a refusal, room comes about this soon.
@@ -70,13 +68,13 @@ fn trains(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
 /// Sends until it is told to stop, or the bytes asked for are sent.
 pub(crate) fn send(
     socket: &UdpSocket,
-    order: &Iperf3StreamSpec,
+    spec: &Iperf3StreamSpec,
     flags: &Flags,
-    tally: &Tally,
+    tally: &Iperf3Tally,
 ) -> io::Result<()> {
-    socket.set_write_timeout(Some(LOOK))?;
-    let size = order.block_bytes;
-    let mut pace = order.pace();
+    socket.set_write_timeout(Some(POLL_INTERVAL))?;
+    let size = spec.block_bytes;
+    let mut pace = spec.pace();
     let mut trains = trains(socket, size, pace.as_ref());
     let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
     while !flags.sending.is_ended() {
@@ -91,7 +89,7 @@ pub(crate) fn send(
         }
         let mut header = Header { sent_nanos: since_epoch(clock::date()), number: packets + 1 };
         for datagram in trains.datagrams_mut(wish) {
-            header.write(datagram, order.wide_counters);
+            header.write(datagram, spec.wide_counters);
             header.number += 1;
         }
         match trains.send(socket, wish) {
@@ -113,7 +111,12 @@ pub(crate) fn send(
 }
 
 /// Waits for what passes; what does not is the error.
-fn go_on_after(refusal: SendRefusal, port: &mut ClosedPort, flags: &Flags, tally: &Tally) -> io::Result<()> {
+fn go_on_after(
+    refusal: SendRefusal,
+    port: &mut ClosedPort,
+    flags: &Flags,
+    tally: &Iperf3Tally,
+) -> io::Result<()> {
     match refusal {
         SendRefusal::Busy => {
             tally.refused();
@@ -132,13 +135,13 @@ fn go_on_after(refusal: SendRefusal, port: &mut ClosedPort, flags: &Flags, tally
 /// Takes until it is told to stop. What is not this stream's is counted and not believed.
 pub(crate) fn receive(
     socket: &UdpSocket,
-    order: &Iperf3StreamSpec,
+    spec: &Iperf3StreamSpec,
     flags: &Flags,
-    tally: &Tally,
+    tally: &Iperf3Tally,
 ) -> io::Result<()> {
-    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_read_timeout(Some(POLL_INTERVAL))?;
     let peer = socket.peer_addr()?;
-    let mut batch = TrainReceiver::new(order.receive_batch);
+    let mut batch = TrainReceiver::new(spec.receive_batch);
     let (mut sequence, mut strangers) = (Sequence::default(), 0);
     while !flags.receiving.is_ended() {
         match batch.receive(socket) {
@@ -156,7 +159,7 @@ pub(crate) fn receive(
             }
             let arrived = since_epoch(train.arrived.unwrap_or_else(clock::date));
             for datagram in train.bytes.chunks(train.datagram_bytes.max(1)) {
-                match Header::read(datagram, order.wide_counters) {
+                match Header::read(datagram, spec.wide_counters) {
                     Some(header) if sequence.take(header, arrived) => bytes += datagram.len() as u64,
                     Some(_) => {}
                     None if answer(datagram).is_some() || is_reply(datagram) => {}

@@ -26,14 +26,13 @@ pub(crate) struct Iperf3Workers {
 
 impl Iperf3Workers {
     /// Starts a thread for each stream.
-    pub(crate) fn start(streams: Vec<DataStream>, order: &Iperf3StreamSpec) -> io::Result<Iperf3Workers> {
-        let flags = Arc::new(Flags::new(order.bytes));
+    pub(crate) fn start(streams: Vec<DataStream>, spec: &Iperf3StreamSpec) -> io::Result<Iperf3Workers> {
+        let flags = Arc::new(Flags::new(spec.bytes));
         let mut workers =
             Iperf3Workers { members: Vec::with_capacity(streams.len()), start: clock::now(), flags };
         for (place, stream) in streams.into_iter().enumerate() {
-            let core = order.cores.get(place % order.cores.len().max(1)).copied();
-            let member =
-                Member::start(stream, order.clone(), core, Arc::clone(&workers.flags), workers.start);
+            let core = spec.cores.get(place % spec.cores.len().max(1)).copied();
+            let member = Member::start(stream, spec.clone(), core, Arc::clone(&workers.flags), workers.start);
             match member {
                 Ok(member) => workers.members.push(member),
                 Err(error) => {

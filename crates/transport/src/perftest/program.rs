@@ -2,7 +2,7 @@
 
 use super::output::OutputError;
 use linerate_facts::printable::printable;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::process::{end_of, end_with_starter, kill_group};
 use linerate_system::stop::Stop;
 use std::io::{self, ErrorKind, Read};
@@ -16,8 +16,6 @@ const MOST_OUTPUT_BYTES: u64 = 1 << 20;
 /// Of its last words in a sentence.
 const LAST_LINES: usize = 2;
 const LAST_LETTERS: usize = 240;
-/// Between two questions whether to go on.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Why a program gave nothing: a phrase that begins with its name.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +96,7 @@ impl RunningPerftest {
         let (deadline, never) = (clock::now() + patience, Stop::new());
         loop {
             // Its end is seen at once; whether to go on is asked this often.
-            match end_of(&mut self.child, &never, deadline.min(clock::now() + LOOK)) {
+            match end_of(&mut self.child, &never, deadline.min(clock::now() + POLL_INTERVAL)) {
                 Ok(Some(status)) => return self.ended(status).map(Ok),
                 Ok(None) => {}
                 Err(error) => return Err(PerftestError::Start { program: self.name, error }),

@@ -5,7 +5,7 @@
 use super::host::SshHost;
 use super::program::{SshEnd, SshProgram, SshProgramError};
 use linerate_sums::{Crc, CrcAlgorithm};
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use std::io::{self, Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -19,7 +19,6 @@ const READY: &str = "ready";
 const WHOLE: &str = "whole";
 /// Logging in, or the last bytes and their sum, may take so long.
 const PATIENCE: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(20);
 /// Once its output has ended ssh has this long to end.
 const ENDING: Duration = Duration::from_millis(500);
 /// A pipe that poll(2) reports as writable has room for a page (pipe(7)).
@@ -91,7 +90,7 @@ impl SshProgram {
             if stop.is_ended() {
                 return Err(BringError::Interrupted);
             }
-            if !stop.wait_readable(stdout, Some(LOOK)).unwrap_or(false) {
+            if !stop.wait_readable(stdout, Some(POLL_INTERVAL)).unwrap_or(false) {
                 continue;
             }
             let mut byte = [0];

@@ -2,7 +2,7 @@
 
 use super::host::SshHost;
 use crate::agent::KEY_VARIABLE;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::process::end_of;
 use linerate_system::stop::Stop;
@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const LOOK: Duration = Duration::from_millis(20);
 /// Of what it complains about, the end is kept.
 const KEPT_LINES: usize = 3;
 const LONGEST_LINE_BYTES: u64 = 1024;
@@ -156,7 +155,7 @@ impl Complaints {
         let patience = clock::now() + LAST_WORDS;
         while !self.reader.is_finished() && clock::now() < patience {
             // ssh has ended: no stop shortens what its last words need.
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
         lock(&self.lines).iter().map(String::as_str).collect::<Vec<_>>().join("; ")
     }

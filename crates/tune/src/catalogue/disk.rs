@@ -179,7 +179,7 @@ fn affinity(look: &CatalogueContext<'_>) -> Advice {
 }
 
 fn disk<'a>(look: &CatalogueContext<'a>) -> Option<&'a Disk> {
-    look.facts.machine.disks.iter().find(|disk| disk.name == look.device)
+    look.facts.machine.disk(look.device)
 }
 
 /// What loops, RAM disks and the like do, those below them decide.

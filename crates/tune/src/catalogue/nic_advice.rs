@@ -15,7 +15,7 @@ const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r816
 const MOST_CHANNELS: u32 = 64;
 
 pub(super) fn nic<'a>(look: &CatalogueContext<'a>) -> Option<&'a Nic> {
-    look.facts.nic(look.device)
+    look.facts.machine.nic(look.device)
 }
 
 /// Cores near the NIC.

@@ -78,7 +78,7 @@ impl Where {
             Where::Disk(attribute) => disks(facts, |kind| kind != DiskKind::Partition, attribute),
             Where::Md(attribute) => disks(facts, |kind| kind == DiskKind::Md, attribute),
             Where::CpuPolicy(attribute) => policies(facts, attribute),
-            Where::Each(folder, attribute) => each(facts, folder, attribute),
+            Where::Each(folder, attribute) => spots_in(facts, folder, attribute),
             Where::Pci(attribute) => functions(facts, attribute),
         }
     }
@@ -264,7 +264,7 @@ fn policies(facts: &GoalFacts, attribute: &str) -> Vec<Spot> {
     names.map(|name| spot(&name, folder.join(&name).join(attribute))).collect()
 }
 
-fn each(facts: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
+fn spots_in(facts: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
     let folder = Path::new(folder);
     let mut names = facts.sysroot.list(folder);
     names.retain(|name| facts.sysroot.exists(folder.join(name).join(attribute)));

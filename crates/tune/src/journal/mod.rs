@@ -135,9 +135,9 @@ pub struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    /// Goes on with a journal whose lines are these.
-    pub fn new(log: &'a mut dyn Log, records: Vec<Record>) -> Result<Self, Damage> {
-        Ok(Journal { log, state: JournalState::of(records)? })
+    /// Goes on with a journal whose lines came to this.
+    pub fn new(log: &'a mut dyn Log, state: JournalState) -> Self {
+        Journal { log, state }
     }
 
     /// What it says.

@@ -32,7 +32,7 @@ pub struct TrialSpec {
 }
 
 /// Whose settings, and where they are noted.
-pub struct Target<'a> {
+pub struct TrialTarget<'a> {
     pub access: &'a dyn KernelAccess,
     pub host: &'a Host,
     /// RFC 3339, for the journal.
@@ -42,7 +42,7 @@ pub struct Target<'a> {
 /// Tries all in their order, those of one figure on one prepared. What stops all of it (Ctrl-C, a setting that
 /// cannot be restored) is the second value.
 pub fn measure(
-    target: &Target<'_>,
+    target: &TrialTarget<'_>,
     journal: &mut Journal<'_>,
     context: FigureContext<'_>,
     spec: &TrialSpec,
@@ -93,7 +93,7 @@ pub fn measure(
 
 /// Trials of one figure at work.
 struct TrialSession<'a, 'j, 'l> {
-    target: &'a Target<'a>,
+    target: &'a TrialTarget<'a>,
     journal: &'l mut Journal<'j>,
     context: FigureContext<'a>,
     spec: &'a TrialSpec,
@@ -138,7 +138,7 @@ impl TrialSession<'_, '_, '_> {
                     journal: &mut *self.journal,
                     host: self.target.host,
                     started: self.target.started,
-                    wishes: trial.wishes.clone(),
+                    changes: trial.changes.clone(),
                     links: &links,
                 },
             },

@@ -9,12 +9,11 @@ use super::super::setting_place::SettingPlace;
 use super::super::undo::{Leave, undo_from};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::again::ProcessOptions;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use std::time::Duration;
 
 /// A card whose rings or channels were changed has its link back within this time.
 const LINK_BACK: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The settings of one trial, and where they are noted.
 pub struct TrialMachine<'a, 'j> {
@@ -23,7 +22,7 @@ pub struct TrialMachine<'a, 'j> {
     pub host: &'a Host,
     /// RFC 3339, for the journal.
     pub started: &'a str,
-    pub wishes: Vec<WantedValue>,
+    pub changes: Vec<WantedValue>,
     /// Whether the interface of a setting has its link; asked before and after.
     pub links: Links<'a>,
 }
@@ -37,7 +36,7 @@ impl TrialMachine<'_, '_> {
     pub(crate) fn apply_wanted(&mut self) -> Result<Vec<SettingOutcome>, Failure> {
         let first = self.journal.state().steps.len();
         let up = self.interfaces_with_link();
-        let outcomes = apply(self.access, self.journal, self.host, self.started, &self.wishes)?;
+        let outcomes = apply(self.access, self.journal, self.host, self.started, &self.changes)?;
         let trouble = outcomes.iter().find_map(|outcome| match &outcome.what {
             ApplyResult::Failed { why } => Some(why.clone()),
             _ => None,
@@ -69,7 +68,7 @@ impl TrialMachine<'_, '_> {
     }
 
     fn interfaces_with_link(&self) -> Vec<String> {
-        let named = self.wishes.iter().filter_map(|want| match &want.place {
+        let named = self.changes.iter().filter_map(|want| match &want.place {
             SettingPlace::Driver { interface, .. } => Some(interface.clone()),
             _ => None,
         });
@@ -81,7 +80,7 @@ impl TrialMachine<'_, '_> {
         let until = clock::now() + LINK_BACK;
         while up.iter().any(|name| !(self.links)(name)) && clock::now() < until {
             // Not ended by Ctrl-C: the setting is back only when the link is.
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -75,7 +75,7 @@ impl Try {
     ) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(spec.rate),
-            Try::Machine(trial) if trial.wishes.iter().all(|want| has(access, want)) => {
+            Try::Machine(trial) if trial.changes.iter().all(|want| has(access, want)) => {
                 Some("it has this value already".into())
             }
             Try::Machine(trial) => {
@@ -106,7 +106,7 @@ impl Try {
                 };
                 (vec![change], Some(own.given_by))
             }
-            Try::Machine(trial) => (trial.wishes.iter().map(|want| change(access, want)).collect(), None),
+            Try::Machine(trial) => (trial.changes.iter().map(|want| change(access, want)).collect(), None),
         };
         TrialResult {
             name: self.name().to_string(),
@@ -143,8 +143,7 @@ fn change(access: &dyn KernelAccess, want: &WantedValue) -> ValueChange {
 fn lies_on(context: FigureContext<'_>, source: &Path, disk: &str) -> bool {
     let behind = devices_behind(context.sysroot, context.machine, source);
     let Some(behind) = behind.known() else { return false };
-    let members =
-        context.machine.disks.iter().find(|one| one.name == disk).map_or(&[][..], |one| &one.members);
+    let members = context.machine.disk(disk).map_or(&[][..], |one| &one.members);
     behind.leaves.iter().any(|leaf| leaf == disk)
         || Path::new(&behind.device).file_name().is_some_and(|name| name == disk)
         || !members.is_empty() && members.iter().all(|member| behind.leaves.contains(member))

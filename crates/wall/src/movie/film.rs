@@ -44,8 +44,8 @@ pub(super) fn not_started(program: &str, error: &std::io::Error) -> Failure {
 }
 
 /// The last line of what a program said on its standard error, for an error of our own.
-pub(super) fn last_line(said: &str) -> &str {
-    said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why")
+pub(super) fn last_line(stderr: &str) -> &str {
+    stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why")
 }
 
 /// Asks `ffprobe`, which comes with `ffmpeg`.
@@ -58,18 +58,19 @@ pub fn look_at(film: &Path) -> Result<Film, Failure> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| not_started("ffprobe", &error))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(Failure::Lacks(format!(
             "{shown} is no film that ffmpeg reads, nor a sequence of pictures: {}; raw pictures without a header \
              become a movie by `linerate wall import {shown} FOLDER --size WIDTHxHEIGHT --pixels rgb24`",
-            last_line(&said)
+            last_line(&stderr)
         )));
     }
-    let told: ProbedFilm = serde_json::from_slice(&output.stdout).map_err(|error| {
+    let probed: ProbedFilm = serde_json::from_slice(&output.stdout).map_err(|error| {
         Failure::Lacks(format!("what ffprobe reports about {shown} is not understood: {error}"))
     })?;
-    told.film()
+    probed
+        .film()
         .ok_or_else(|| Failure::Lacks(format!("{shown} has no pictures: name a film, not a sound or a text")))
 }
 
@@ -144,8 +145,8 @@ impl Stream {
     fn stored(&self) -> (Size, (u32, u32)) {
         let Stream { width, height, .. } = *self;
         let (wide, high) = shape(&self.sample_aspect_ratio);
-        let told = self.side_data_list.iter().find_map(|data| data.rotation);
-        let degrees = told.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
+        let probed = self.side_data_list.iter().find_map(|data| data.rotation);
+        let degrees = probed.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
         // Nobody holds a phone at 45 degrees; ffmpeg leaves such a film upright.
         let lies = (degrees.abs() % 180.0 - 90.0).abs() < 1.0;
         if lies {
@@ -158,15 +159,15 @@ impl Stream {
 
 /// `64:45`; where nothing is told (`0:1`, `N/A`) pixels are squares.
 fn shape(text: &str) -> (u32, u32) {
-    let told = text.split_once(':').and_then(|(wide, high)| Some((wide.parse().ok()?, high.parse().ok()?)));
-    told.filter(|(wide, high)| *wide > 0 && *high > 0).unwrap_or((1, 1))
+    let probed = text.split_once(':').and_then(|(wide, high)| Some((wide.parse().ok()?, high.parse().ok()?)));
+    probed.filter(|(wide, high)| *wide > 0 && *high > 0).unwrap_or((1, 1))
 }
 
 /// The same picture in square pixels: as many lines, wider or narrower ones. So does [`super::import`]'s
 /// filter.
 fn square(Size { width, height }: Size, (wide, high): (u32, u32)) -> Size {
-    let seen = (u64::from(width) * u64::from(wide) + u64::from(high) / 2) / u64::from(high);
-    Size { width: u32::try_from(seen).unwrap_or(u32::MAX).max(1), height }
+    let shown_width = (u64::from(width) * u64::from(wide) + u64::from(high) / 2) / u64::from(high);
+    Size { width: u32::try_from(shown_width).unwrap_or(u32::MAX).max(1), height }
 }
 
 /// `30000/1001`, reduced; `0/0` is none.
@@ -185,13 +186,13 @@ fn rate(text: &str) -> Option<FrameRate> {
 mod tests {
     use super::*;
 
-    fn told(json: &str) -> Option<Film> {
+    fn probed(json: &str) -> Option<Film> {
         serde_json::from_str::<ProbedFilm>(json).expect("JSON").film()
     }
 
     #[test]
     fn what_ffprobe_reports() {
-        let film = told(
+        let film = probed(
             r#"{"streams":[{"width":320,"height":200,"r_frame_rate":"60000/2002","avg_frame_rate":"30000/1001","nb_frames":"90","duration":"3.003"}],"format":{}}"#,
         );
         let ntsc = FrameRate { numerator: 30_000, denominator: 1001 };
@@ -203,7 +204,7 @@ mod tests {
             frames: Some(90),
         };
         assert_eq!(film, Some(wanted));
-        let uneven = told(
+        let uneven = probed(
             r#"{"streams":[{"width":2,"height":2,"r_frame_rate":"90000/1","avg_frame_rate":"25/1","nb_frames":"N/A"}],"format":{"duration":"2.0"}}"#,
         )
         .expect("a film");
@@ -212,8 +213,8 @@ mod tests {
             (Some("25".into()), None)
         );
         assert_eq!(uneven.seconds, Some(2.0));
-        assert_eq!(told(r#"{"streams":[],"format":{"duration":"2.0"}}"#), None);
-        assert_eq!(told("{}"), None);
+        assert_eq!(probed(r#"{"streams":[],"format":{"duration":"2.0"}}"#), None);
+        assert_eq!(probed("{}"), None);
         for (turned, size) in [
             (r#""side_data_list":[{},{"rotation":-90}]"#, "2x4"),
             (r#""side_data_list":[{"rotation":180}]"#, "4x2"),
@@ -221,7 +222,7 @@ mod tests {
             (r#""tags":{"rotate":"x"}"#, "4x2"),
         ] {
             let film =
-                told(&format!(r#"{{"streams":[{{"width":4,"height":2,{turned}}}]}}"#)).expect("a film");
+                probed(&format!(r#"{{"streams":[{{"width":4,"height":2,{turned}}}]}}"#)).expect("a film");
             assert_eq!(film.size.to_string(), size, "{turned}");
         }
         for (told_shape, turned, size, oblong) in [
@@ -235,7 +236,7 @@ mod tests {
             // Lying on its side a wide pixel is a high one.
             ("2:1", r#","side_data_list":[{"rotation":90}]"#, "288x720", Some("576x720")),
         ] {
-            let film = told(&format!(
+            let film = probed(&format!(
                 r#"{{"streams":[{{"width":720,"height":576,"sample_aspect_ratio":"{told_shape}"{turned}}}]}}"#
             ))
             .expect("a film");

@@ -28,7 +28,7 @@ pub fn generate(
     let run = (RUN_BYTES / frame_bytes).clamp(1, manifest.frames.max(1) as usize) as u32;
     let workers = workers.min(MOST_BUFFER_BYTES / (frame_bytes * run as usize)).max(1);
     let tiles: Vec<TileId> = manifest.grid.tiles().collect();
-    let work = Work {
+    let work = PaintWork {
         new,
         scene,
         runs: u64::from(manifest.frames.div_ceil(run)) * tiles.len() as u64,
@@ -56,7 +56,7 @@ pub fn generate(
 }
 
 /// What is to be done, run by run: the same frames of all tiles, then the next, so that all disks have work.
-struct Work<'a> {
+struct PaintWork<'a> {
     new: &'a NewMovie,
     scene: &'a TestPicture,
     tiles: Vec<TileId>,
@@ -69,7 +69,7 @@ struct Work<'a> {
     failure: Mutex<Option<Failure>>,
 }
 
-impl Work<'_> {
+impl PaintWork<'_> {
     fn all(&self) {
         if let Err(failure) = self.until_done() {
             self.next.store(self.runs, Ordering::Relaxed);

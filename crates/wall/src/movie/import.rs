@@ -21,7 +21,7 @@ const READ_BYTES: usize = 1 << 20;
 /// What is kept of ffmpeg's words: the last of them count.
 const MOST_SAID_BYTES: usize = 16 << 10;
 /// Between two looks whether ffmpeg has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How a film of another shape is brought to the wall's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct ImportSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportEnd {
     /// All frames are written. ffmpeg may have said that something was wrong with the film, and gone on.
-    Whole { frames: u32, said: Option<String> },
+    Whole { frames: u32, stderr: Option<String> },
     /// It was stopped.
     Stopped,
 }
@@ -62,7 +62,7 @@ pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -
     let (pictures, words) = (child.stdout.take(), child.stderr.take());
     let running = ImportChild(Mutex::new(child));
     let over = Stop::new();
-    let said = Mutex::new(String::new());
+    let stderr = Mutex::new(String::new());
     let (frames, status) = std::thread::scope(|scope| {
         let _over = over.ends_at_drop();
         scope.spawn(|| {
@@ -72,7 +72,7 @@ pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -
                 running.kill();
             }
         });
-        let heard = scope.spawn(|| words.map(|words| listen(words, &said)));
+        let heard = scope.spawn(|| words.map(|words| listen(words, &stderr)));
         let frames = pictures.map_or(Ok(0), |pictures| cut_all(new, cut, pictures, stop, done));
         if frames.is_err() {
             running.kill();
@@ -84,8 +84,8 @@ pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -
     if stop.is_ended() {
         return Ok(ImportEnd::Stopped);
     }
-    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-    verdict(cut, new.manifest().frames, frames, status, &said)
+    let stderr = stderr.into_inner().unwrap_or_else(PoisonError::into_inner);
+    verdict(cut, new.manifest().frames, frames, status, &stderr)
 }
 
 /// What became of it. Our own failure comes first: ffmpeg's is its consequence. `expected` is 0 where nothing
@@ -95,23 +95,23 @@ fn verdict(
     expected: u32,
     frames: Result<u32, Broken>,
     status: std::io::Result<ExitStatus>,
-    said: &str,
+    stderr: &str,
 ) -> Result<ImportEnd, Failure> {
     let film = cut.film.display();
     let failed = |what: String| {
-        Err(Failure::Lacks(format!("{film}: {what}: {}; what was written is removed", last_line(said))))
+        Err(Failure::Lacks(format!("{film}: {what}: {}; what was written is removed", last_line(stderr))))
     };
     match frames {
         Err(Broken::Ours(failure)) => Err(failure),
         Err(Broken::Film { after }) => failed(format!("ffmpeg ended in the midst of frame {after}")),
         Ok(frames) => match status {
             // A film that breaks off is no error to ffmpeg; one frame less is a matter of rounding.
-            Ok(status) if status.success() && !said.trim().is_empty() && frames + 1 < expected => {
+            Ok(status) if status.success() && !stderr.trim().is_empty() && frames + 1 < expected => {
                 failed(format!("only {frames} of {expected} frames came (--frames {frames} takes those)"))
             }
             Ok(status) if status.success() && frames > 0 => {
-                let said = (!said.trim().is_empty()).then(|| last_line(said).to_string());
-                Ok(ImportEnd::Whole { frames, said })
+                let stderr = (!stderr.trim().is_empty()).then(|| last_line(stderr).to_string());
+                Ok(ImportEnd::Whole { frames, stderr })
             }
             Ok(status) if status.success() => failed("ffmpeg found not one picture in it".into()),
             Ok(_) => failed(format!("ffmpeg gave up after {frames} frames")),
@@ -148,7 +148,7 @@ impl ImportChild {
                 return Ok(status);
             }
             // Ended by `kill`, so no stop is waited on.
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -191,14 +191,14 @@ fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
 }
 
 /// Keeps the last of what it says, and reads all: a full pipe would stop it.
-fn listen(mut words: impl Read, said: &Mutex<String>) {
+fn listen(mut words: impl Read, stderr: &Mutex<String>) {
     let mut bytes = [0; 4096];
     while let Ok(length @ 1..) = words.read(&mut bytes) {
-        let mut said = lock(said);
-        said.push_str(&String::from_utf8_lossy(&bytes[..length]));
-        let over = said.len().saturating_sub(MOST_SAID_BYTES);
-        let from = (over..=said.len()).find(|at| said.is_char_boundary(*at)).unwrap_or(0);
-        said.drain(..from);
+        let mut stderr = lock(stderr);
+        stderr.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        let over = stderr.len().saturating_sub(MOST_SAID_BYTES);
+        let from = (over..=stderr.len()).find(|at| stderr.is_char_boundary(*at)).unwrap_or(0);
+        stderr.drain(..from);
     }
 }
 

@@ -191,11 +191,11 @@ impl Movie {
     /// be played all the same.
     pub(crate) fn problem_of(&self, tile: TileId) -> Option<String> {
         let path = self.tile_path(tile);
-        let told = |what: String| Some(format!("tile {tile}: {}: {what}", path.display()));
+        let tile_problem = |what: String| Some(format!("tile {tile}: {}: {what}", path.display()));
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) => {
-                return told(format!(
+                return tile_problem(format!(
                     "cannot be read: {error}; copy it there, or say under [files] of {MANIFEST_FILE} where \
                      it is"
                 ));
@@ -204,12 +204,12 @@ impl Movie {
         let frame = self.manifest.tile.frame_bytes() as u64;
         let wanted = frame * u64::from(self.manifest.frames);
         match metadata.len() {
-            _ if !metadata.is_file() => told("no regular file".into()),
-            bytes if bytes % frame != 0 => told(format!(
+            _ if !metadata.is_file() => tile_problem("no regular file".into()),
+            bytes if bytes % frame != 0 => tile_problem(format!(
                 "{bytes} bytes are not a whole number of frames of {frame} bytes: was its copy cut short, or \
                  is the tile's size in {MANIFEST_FILE} wrong?"
             )),
-            bytes if bytes < wanted => told(format!(
+            bytes if bytes < wanted => tile_problem(format!(
                 "only {} of {} frames are there; the copy is not complete, or {MANIFEST_FILE} says too many",
                 bytes / frame,
                 self.manifest.frames

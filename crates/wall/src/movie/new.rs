@@ -26,7 +26,7 @@ pub struct NewMovie {
     folder: PathBuf,
     manifest: Manifest,
     tiles: Vec<NewTile>,
-    made: Made,
+    created: CreatedPaths,
 }
 
 #[derive(Debug)]
@@ -41,13 +41,13 @@ struct NewTile {
 
 /// Files and folders that are removed when this is dropped, unless they are to stay.
 #[derive(Debug, Default)]
-struct Made {
+struct CreatedPaths {
     files: Vec<PathBuf>,
     folders: Vec<PathBuf>,
     stays: bool,
 }
 
-impl Drop for Made {
+impl Drop for CreatedPaths {
     fn drop(&mut self) {
         if self.stays {
             return;
@@ -67,19 +67,19 @@ impl NewMovie {
     /// time in a folder with the movie's name. Where the frames are told (not 0), the disks must have room
     /// for all.
     pub fn begin(folder: &Path, mut manifest: Manifest, spread: &[PathBuf]) -> Result<NewMovie, Failure> {
-        let mut made = Made::default();
-        make_folder(folder, &mut made)?;
+        let mut created = CreatedPaths::default();
+        make_folder(folder, &mut created)?;
         let folder = folder
             .canonicalize()
             .map_err(|error| Failure::Lacks(format!("{}: {error}; name another folder", folder.display())))?;
-        let places = places(&folder, spread, &mut made)?;
+        let places = places(&folder, spread, &mut created)?;
         let tiles: Vec<(TileId, &Path)> =
             manifest.grid.tiles().zip(places.iter().map(PathBuf::as_path).cycle()).collect();
         check_space(&manifest, tiles.iter().map(|(_, place)| *place))?;
         let mut open = Vec::new();
         for (id, place) in tiles {
             let path = place.join(format!("{id}.rgb"));
-            let file = new_file(&path, &mut made)?;
+            let file = new_file(&path, &mut created)?;
             if place != folder {
                 manifest.files.insert(id, path.clone());
             }
@@ -91,7 +91,7 @@ impl NewMovie {
                     .into(),
             ));
         }
-        Ok(NewMovie { folder, manifest, tiles: open, made })
+        Ok(NewMovie { folder, manifest, tiles: open, created })
     }
 
     /// What it will be.
@@ -127,11 +127,11 @@ impl NewMovie {
         for tile in &self.tiles {
             tile.flush()?;
             let sums = lock(&tile.sums);
-            write_new(&sums_path(&self.folder, tile.id), &as_bytes(&sums), &mut self.made)?;
+            write_new(&sums_path(&self.folder, tile.id), &as_bytes(&sums), &mut self.created)?;
         }
         self.manifest.frames = frames;
-        write_new(&self.folder.join(MANIFEST_FILE), self.manifest.to_toml().as_bytes(), &mut self.made)?;
-        self.made.stays = true;
+        write_new(&self.folder.join(MANIFEST_FILE), self.manifest.to_toml().as_bytes(), &mut self.created)?;
+        self.created.stays = true;
         Ok(Movie { folder: self.folder, manifest: self.manifest })
     }
 }
@@ -146,11 +146,11 @@ impl NewTile {
 }
 
 /// A folder that is not there yet, or empty: nothing of anybody's is overwritten.
-fn make_folder(folder: &Path, made: &mut Made) -> Result<(), Failure> {
+fn make_folder(folder: &Path, created: &mut CreatedPaths) -> Result<(), Failure> {
     let shown = folder.display();
     match DirBuilder::new().mode(0o755).create(folder) {
         Ok(()) => {
-            made.folders.push(folder.to_path_buf());
+            created.folders.push(folder.to_path_buf());
             Ok(())
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -173,7 +173,7 @@ fn make_folder(folder: &Path, made: &mut Made) -> Result<(), Failure> {
 }
 
 /// Where tiles go, in turn.
-fn places(folder: &Path, spread: &[PathBuf], made: &mut Made) -> Result<Vec<PathBuf>, Failure> {
+fn places(folder: &Path, spread: &[PathBuf], created: &mut CreatedPaths) -> Result<Vec<PathBuf>, Failure> {
     if spread.is_empty() {
         return Ok(vec![folder.to_path_buf()]);
     }
@@ -194,7 +194,7 @@ fn places(folder: &Path, spread: &[PathBuf], made: &mut Made) -> Result<Vec<Path
         }
         // The movie's own folder has just been made.
         if place != folder {
-            make_folder(&place, made)?;
+            make_folder(&place, created)?;
         }
         places.push(place);
     }
@@ -226,19 +226,19 @@ fn check_space<'a>(manifest: &Manifest, places: impl Iterator<Item = &'a Path>) 
     Ok(())
 }
 
-fn new_file(path: &Path, made: &mut Made) -> Result<File, Failure> {
+fn new_file(path: &Path, created: &mut CreatedPaths) -> Result<File, Failure> {
     let file = File::options().write(true).create_new(true).open(path).map_err(|error| {
         Failure::Lacks(format!(
             "{} cannot be made: {error}; name a folder that you may write to",
             path.display()
         ))
     })?;
-    made.files.push(path.to_path_buf());
+    created.files.push(path.to_path_buf());
     Ok(file)
 }
 
-fn write_new(path: &Path, bytes: &[u8], made: &mut Made) -> Result<(), Failure> {
-    let mut file = new_file(path, made)?;
+fn write_new(path: &Path, bytes: &[u8], created: &mut CreatedPaths) -> Result<(), Failure> {
+    let mut file = new_file(path, created)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| not_written(path, &error))
 }

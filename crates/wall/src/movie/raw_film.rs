@@ -40,9 +40,11 @@ mod tests {
         let size = |width, height| Size { width, height };
         let film = look_at_raw(file.path(), size(4, 2)).expect("a film");
         assert_eq!((film.size, film.frames, film.frames_per_second), (size(4, 2), Some(5), None));
-        for (width, height, told) in [(4, 3, "3 frames and 12 bytes"), (400, 200, "0 frames and 120 bytes")] {
+        for (width, height, expected) in
+            [(4, 3, "3 frames and 12 bytes"), (400, 200, "0 frames and 120 bytes")]
+        {
             let why = look_at_raw(file.path(), size(width, height)).expect_err("another size").to_string();
-            assert!(why.contains("no multiple of a frame") && why.contains(told), "{why}");
+            assert!(why.contains("no multiple of a frame") && why.contains(expected), "{why}");
         }
         let folder = tempfile::tempdir().expect("a folder");
         assert!(look_at_raw(folder.path(), size(4, 2)).is_err());

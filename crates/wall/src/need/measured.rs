@@ -48,9 +48,9 @@ impl WallNeed {
             let cost = cpu_cost::published(memory, true, Protocol::Udp, Some(self.mtu))?;
             Some((cost.seconds_per_gb, Origin::Rated, Some(cost.source)))
         };
-        let given = parts.cpu_seconds_per_gb.known().map(|cost| (*cost, Origin::Effective, None));
+        let stated = parts.cpu_seconds_per_gb.known().map(|cost| (*cost, Origin::Effective, None));
         let measured = measured.cpu_seconds_per_gb.map(|cost| (cost, Origin::Measured, None));
-        let Some((cost, cpu_origin, cpu_source)) = measured.or(given).or_else(published) else {
+        let Some((cost, cpu_origin, cpu_source)) = measured.or(stated).or_else(published) else {
             return self.clone();
         };
         let cpu_cores = cost * self.pixel_bytes_per_second / 1e9;

@@ -31,11 +31,11 @@ use tokio::net::TcpListener;
 pub(crate) struct Page {
     listener: TcpListener,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<PageState>,
 }
 
 /// What all requests share.
-struct Shared {
+struct PageState {
     control: Arc<ControlState>,
     secret: Secret,
     guard: Guard,
@@ -46,7 +46,7 @@ impl Page {
     pub(crate) fn new(listener: TcpListener, control: Arc<ControlState>) -> Result<Page, Failure> {
         let lacks = |error: io::Error| Failure::Lacks(format!("the control page cannot start: {error}"));
         let address = listener.local_addr().map_err(lacks)?;
-        let shared = Shared { secret: Secret::of(&control.key), guard: Guard::of_this_host(), control };
+        let shared = PageState { secret: Secret::of(&control.key), guard: Guard::of_this_host(), control };
         Ok(Page { listener, address, shared: Arc::new(shared) })
     }
 
@@ -69,7 +69,7 @@ impl Page {
 }
 
 /// A file of the page.
-async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn asset(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMap) -> Response {
     match shared.guard.host(&headers) {
         Ok(_) => linerate_web::find(&assets::FILES, uri.path()),
         Err(why) => refused(&why),
@@ -78,7 +78,7 @@ async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
 
 /// The WebSocket.
 async fn control(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<PageState>>,
     ConnectInfo(client): ConnectInfo<PageClient>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,

@@ -1,7 +1,7 @@
 //! The page's WebSocket: challenge and answer, then the same messages as over TCP, and previews as binary
 //! ones.
 
-use super::Shared;
+use super::PageState;
 use crate::control::connection::{self, ControlConnection, Disconnected, Wire};
 use crate::control::limits::{REQUEST_BYTES, SEND};
 use crate::control::outbox::Item;
@@ -39,7 +39,7 @@ struct Answer {
 }
 
 /// Takes over the connection.
-pub(crate) fn upgrade(upgrade: WebSocketUpgrade, client: PageClient, shared: Arc<Shared>) -> Response {
+pub(crate) fn upgrade(upgrade: WebSocketUpgrade, client: PageClient, shared: Arc<PageState>) -> Response {
     upgrade
         .max_message_size(REQUEST_BYTES)
         .max_frame_size(REQUEST_BYTES)
@@ -48,7 +48,7 @@ pub(crate) fn upgrade(upgrade: WebSocketUpgrade, client: PageClient, shared: Arc
         .on_upgrade(move |socket| serve(socket, client, shared))
 }
 
-async fn serve(mut socket: WebSocket, client: PageClient, shared: Arc<Shared>) {
+async fn serve(mut socket: WebSocket, client: PageClient, shared: Arc<PageState>) {
     match tokio::time::timeout(TIME_TO_PROVE, admit(&mut socket, &shared)).await {
         Ok(Some(true)) => {}
         Ok(Some(false)) => {
@@ -71,7 +71,7 @@ async fn serve(mut socket: WebSocket, client: PageClient, shared: Arc<Shared>) {
 }
 
 /// The challenge is answered rightly; none: it is not answered.
-async fn admit(socket: &mut WebSocket, shared: &Shared) -> Option<bool> {
+async fn admit(socket: &mut WebSocket, shared: &PageState) -> Option<bool> {
     let challenge = to_hex(&random::<32>().ok()?);
     let opening = Opening::Challenge {
         challenge: challenge.clone(),

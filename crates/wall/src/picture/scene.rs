@@ -237,10 +237,10 @@ mod tests {
         for frame in 0..30 {
             for at in grid.tiles() {
                 let mut bytes = vec![7; tile.frame_bytes()];
-                let told = scene.paint(at, frame, &mut bytes);
-                assert_eq!(told, sum(&bytes));
+                let painted = scene.paint(at, frame, &mut bytes);
+                assert_eq!(painted, sum(&bytes));
                 assert_eq!(prove(&bytes, tile), Ok(Proof { tile: at, frame }));
-                assert!(seen.insert(told), "{at} {frame}");
+                assert!(seen.insert(painted), "{at} {frame}");
             }
         }
     }

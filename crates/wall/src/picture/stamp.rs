@@ -68,7 +68,7 @@ pub(crate) fn stamp_and_sum(frame: &mut [u8], size: Size, proof: Proof) -> u32 {
     let (head, body) = frame.split_at(place.head_bytes());
     let (body_sum, body_bytes) = (crc(CRC, body), body.len() as u64);
     let around = joined_crc(CRC, place.around(head), body_sum, body_bytes) as u32;
-    let words = words(proof, around);
+    let words = stamp_words(proof, around);
     for (row, word) in words.into_iter().enumerate() {
         place.paint(frame, row, word);
     }
@@ -87,7 +87,7 @@ pub fn prove(frame: &[u8], size: Size) -> Result<Proof, Wrong> {
     if read[0] >> 16 != MAGIC {
         return Err(Wrong::Unstamped);
     }
-    if words(proof, read[2]) != read || !(0..DOWN).all(|row| place.shows(frame, row, read[row])) {
+    if stamp_words(proof, read[2]) != read || !(0..DOWN).all(|row| place.shows(frame, row, read[row])) {
         return Err(Wrong::Stamp);
     }
     let (head, body) = frame.split_at(place.head_bytes());
@@ -96,12 +96,12 @@ pub fn prove(frame: &[u8], size: Size) -> Result<Proof, Wrong> {
 }
 
 /// The words of a stamp.
-fn words(proof: Proof, around: u32) -> [u32; DOWN] {
+fn stamp_words(proof: Proof, around: u32) -> [u32; DOWN] {
     // A grid has at most 64 rows and columns.
     let tile = u32::from(proof.tile.row & 0xff) << 8 | u32::from(proof.tile.column & 0xff);
-    let told = [MAGIC << 16 | tile, proof.frame, around];
-    let bytes: Vec<u8> = told.iter().flat_map(|word| word.to_be_bytes()).collect();
-    [told[0], told[1], told[2], sum(&bytes)]
+    let stamp = [MAGIC << 16 | tile, proof.frame, around];
+    let bytes: Vec<u8> = stamp.iter().flat_map(|word| word.to_be_bytes()).collect();
+    [stamp[0], stamp[1], stamp[2], sum(&bytes)]
 }
 
 /// Where the stamp lies in frames of one size.
@@ -199,10 +199,10 @@ mod tests {
     fn what_is_stamped_is_proven() {
         for (width, height) in [(64, 16), (65, 17), (320, 200), (2560, 40), (640, 400)] {
             let size = Size { width, height };
-            for told in [proof(0, 0, 0), proof(2, 4, 239), proof(63, 63, u32::MAX)] {
+            for stamp in [proof(0, 0, 0), proof(2, 4, 239), proof(63, 63, u32::MAX)] {
                 let mut frame = picture(size, width as usize);
-                let whole = stamp_and_sum(&mut frame, size, told);
-                assert_eq!(prove(&frame, size), Ok(told), "{size}");
+                let whole = stamp_and_sum(&mut frame, size, stamp);
+                assert_eq!(prove(&frame, size), Ok(stamp), "{size}");
                 assert_eq!(whole, sum(&frame), "{size}");
             }
         }

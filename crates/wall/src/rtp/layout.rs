@@ -9,12 +9,11 @@
 
 use super::{EXTENDED_BYTES, LINE_BYTES, PAYLOAD_TYPE, RTP_BYTES};
 use crate::geometry::{PIXEL_BYTES, Size};
+use linerate_system::socket::UDP_HEADERS_V4;
 use std::ops::Range;
 
 /// Pixels that a line header displaces.
 const LINE_PIXELS: usize = LINE_BYTES / PIXEL_BYTES;
-/// IPv4 and UDP headers.
-const IP_AND_UDP_BYTES: usize = 28;
 
 /// What a datagram bears beside its place in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl FrameLayout {
         let pixels = most_bytes.min(65_507).saturating_sub(fixed) / PIXEL_BYTES;
         // A datagram may begin with the last pixel of a line and go on with another: room for both headers.
         if pixels <= LINE_PIXELS {
-            let least_mtu = fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + IP_AND_UDP_BYTES;
+            let least_mtu = fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + UDP_HEADERS_V4 as usize;
             return Err(DatagramTooSmall { most_bytes, least_mtu });
         }
         let mut layout = FrameLayout {

@@ -20,7 +20,7 @@ use thiserror::Error;
 const AGAIN: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(3);
 /// The end, and ticks that all of this server's screens hold, are looked for this often.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// With a barrier all screens wait for what is said and heard here.
 const LOOK_AT_A_BARRIER: Duration = Duration::from_millis(2);
 /// Words without an answer, a second each: then the leader is gone.
@@ -63,13 +63,13 @@ enum FollowError {
 fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), FollowError> {
     let mut client = Client::connect(&leader.address, key, CONNECT)?;
     let here = ControlRequest::Follow { server: leader.name.clone() };
-    let mut said = clock::now();
+    let mut said_at = clock::now();
     client.send(&here)?;
     while !player.stopped() {
         if let Some(tick) = player.others.newly_held() {
             client.send(&ControlRequest::AllReady { tick })?;
         }
-        let look = if player.others.at_barrier() { LOOK_AT_A_BARRIER } else { LOOK };
+        let look = if player.others.at_barrier() { LOOK_AT_A_BARRIER } else { POLL_INTERVAL };
         match client.next(look)? {
             Some(ControlMessage::Lead(lead)) => {
                 player.follow(lead)?;
@@ -81,11 +81,11 @@ fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> 
             Some(ControlMessage::Refused { why }) => return Err(FollowError::Refused(why)),
             _ => {}
         }
-        if clock::since(said) >= AGAIN {
+        if clock::since(said_at) >= AGAIN {
             if client.awaited() >= MOST_UNANSWERED {
                 return Err(FollowError::Silent);
             }
-            said = clock::now();
+            said_at = clock::now();
             client.send(&here)?;
         }
     }

@@ -108,15 +108,15 @@ impl Keeper {
 
     /// Looks and samples until the latest says stop.
     pub(crate) fn run(self: &Arc<Self>, latest: &LatestProgram) {
-        let mut tried = clock::now();
+        let mut tried_at = clock::now();
         while !latest.stopped() {
             let (lost, found) = self.look_at_nics();
             let homeless = self.tiles.iter().any(|tile| tile.plays && tile.place().way.is_none());
             if found {
                 // As it was at the start: they all go home.
                 self.deal(false);
-            } else if lost || homeless && clock::since(tried) > AGAIN {
-                tried = clock::now();
+            } else if lost || homeless && clock::since(tried_at) > AGAIN {
+                tried_at = clock::now();
                 self.deal(true);
             }
             self.sample();

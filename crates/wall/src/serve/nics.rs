@@ -7,16 +7,14 @@ use crate::rtp::{DatagramTooSmall, FrameLayout};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
-use linerate_machine::probe::{Machine, route::path_to};
+use linerate_machine::probe::{Machine, network_contains, route::path_to};
+use linerate_system::socket::udp_headers;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// IPv4 or IPv6, and UDP.
-const HEADERS_V4: usize = 28;
-const HEADERS_V6: usize = 48;
 /// Loopback says 65,536, which no wall has: like this a test on it is one of a wall.
 const MOST_MTU: u32 = 9216;
 /// Where nothing is known.
@@ -130,39 +128,25 @@ pub(crate) fn ways(
 
 /// The address is in a network of this NIC.
 fn on_link(machine: &Machine, nic: &str, to: &SocketAddr) -> bool {
-    let Some(nic) = machine.nics.iter().find(|found| found.name == nic && !found.loopback) else {
+    let Some(nic) = machine.nic(nic).filter(|nic| !nic.loopback) else {
         return false;
     };
-    nic.addresses.iter().any(|(address, prefix)| same_network(*address, to.ip().to_canonical(), *prefix))
+    nic.addresses.iter().any(|(address, prefix)| network_contains(*address, *prefix, to.ip().to_canonical()))
 }
 
 fn interface_index(sysroot: &Sysroot, name: &str) -> Option<u32> {
     sysroot.parse(Path::new("/sys/class/net").join(name).join("ifindex")).known().copied()
 }
 
-fn same_network(left: IpAddr, right: IpAddr, prefix: u8) -> bool {
-    match (left, right) {
-        (IpAddr::V4(left), IpAddr::V4(right)) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
-            (left.to_bits() ^ right.to_bits()) & mask == 0
-        }
-        (IpAddr::V6(left), IpAddr::V6(right)) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128))).unwrap_or(0);
-            (left.to_bits() ^ right.to_bits()) & mask == 0
-        }
-        _ => false,
-    }
-}
-
 /// Bytes of a packet of this NIC: as told, else its own.
-pub(crate) fn mtu(sysroot: &Sysroot, nic: &str, told: Option<u32>) -> u32 {
+pub(crate) fn mtu(sysroot: &Sysroot, nic: &str, asked: Option<u32>) -> u32 {
     let own = || sysroot.parse::<u32>(Path::new("/sys/class/net").join(nic).join("mtu"));
-    told.unwrap_or_else(|| own().known().copied().unwrap_or(USUAL_MTU).min(MOST_MTU))
+    asked.unwrap_or_else(|| own().known().copied().unwrap_or(USUAL_MTU).min(MOST_MTU))
 }
 
 /// UDP payload that fits one packet of this NIC.
-pub(crate) fn datagram_bytes(sysroot: &Sysroot, nic: &str, to: SocketAddr, told: Option<u32>) -> usize {
-    (mtu(sysroot, nic, told) as usize).saturating_sub(if to.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 })
+pub(crate) fn datagram_bytes(sysroot: &Sysroot, nic: &str, to: SocketAddr, asked: Option<u32>) -> usize {
+    mtu(sysroot, nic, asked).saturating_sub(udp_headers(to.is_ipv6())) as usize
 }
 
 /// A socket that leaves by this NIC, and how frames are cut for it.
@@ -291,17 +275,6 @@ mod tests {
         assert_eq!(deal(&nics, &everywhere(2, 3), &[None; 3], &[]), [Some(1); 3]);
         nics[1].carrier = false;
         assert_eq!(deal(&nics, &everywhere(2, 3), &[None; 3], &[]), [None; 3]);
-    }
-
-    #[test]
-    fn networks_of_addresses() {
-        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-        assert!(same_network(ip("10.0.0.1"), ip("10.0.0.200"), 24));
-        assert!(!same_network(ip("10.0.0.1"), ip("10.0.1.1"), 24));
-        assert!(same_network(ip("10.0.0.1"), ip("192.0.2.1"), 0));
-        assert!(
-            same_network(ip("fd00::1"), ip("fd00::2"), 64) && !same_network(ip("fd00::1"), ip("10.0.0.1"), 0)
-        );
     }
 
     proptest! {

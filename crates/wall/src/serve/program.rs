@@ -45,8 +45,8 @@ impl Program {
 
     /// The scene that holds at a tick.
     pub(crate) fn scene_at(&self, tick: u64) -> ProgramScene {
-        let held = self.scenes.iter().rev().find(|scene| scene.from_tick <= tick);
-        held.or(self.scenes.first()).copied().unwrap_or(ProgramScene {
+        let current = self.scenes.iter().rev().find(|scene| scene.from_tick <= tick);
+        current.or(self.scenes.first()).copied().unwrap_or(ProgramScene {
             from_tick: 0,
             movie: 0,
             view: View::WHOLE,
@@ -107,11 +107,11 @@ impl LatestProgram {
 
     /// Hangs up another made from this one; two who change at once come one after the other.
     pub(crate) fn change(&self, change: impl FnOnce(&Program) -> Program) {
-        let mut held = lock(&self.program);
-        let mut new = change(&held);
-        new.timeline.generation = new.timeline.generation.max(held.timeline.generation + 1);
+        let mut current = lock(&self.program);
+        let mut new = change(&current);
+        new.timeline.generation = new.timeline.generation.max(current.timeline.generation + 1);
         self.generation.store(new.timeline.generation, Ordering::Release);
-        *held = Arc::new(new);
+        *current = Arc::new(new);
     }
 
     /// Ends all workers soon.

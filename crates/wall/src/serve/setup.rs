@@ -52,7 +52,7 @@ pub(crate) fn predict(
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
     let disks =
         if grid == movie.manifest.grid { places_of(&keeper.sysroot, machine, movie) } else { Vec::new() };
-    // Of the links of loopback and the like the model knows nothing, but of the processors.
+    // Of the links of loopback and the like the model knows nothing, but of the CPUs.
     let Ok(verdict) = need.judge(machine, &disks, &names, &WallFigures::default()) else {
         return afford(machine, &need, settings.anyway).map(|()| None);
     };
@@ -62,7 +62,7 @@ pub(crate) fn predict(
     Ok(verdict.predicted_bytes_per_second)
 }
 
-/// Fails where the processors alone are too few.
+/// Fails where the CPUs alone are too few.
 fn afford(machine: &Machine, need: &WallNeed, anyway: bool) -> Result<(), Failure> {
     let cores = machine.cpu.allowed.known().map_or(machine.cpu.logical.len(), Vec::len) as f64;
     if anyway || need.cpu_cores <= cores {
@@ -133,7 +133,7 @@ pub(crate) fn open_tiles(
         }
         let path = settings.movies[0].tile_path(id);
         let disk = disk_of(sysroot, machine, &path);
-        let node = machine.disks.iter().find(|found| found.name == disk).and_then(|disk| disk.node.known());
+        let node = machine.disk(&disk).and_then(|disk| disk.node.known());
         let ways = nics::ways(sysroot, machine, nics, !settings.nics.is_empty(), &screen.to);
         tiles.push(Tile::new(TileParts {
             id,

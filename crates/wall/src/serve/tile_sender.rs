@@ -67,7 +67,7 @@ enum Step {
     Block(u64),
 }
 
-struct Work<'a, D: RouteSource, Q: Queue + ?Sized> {
+struct TileWork<'a, D: RouteSource, Q: Queue + ?Sized> {
     sender: TileSender<'a, D>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
@@ -94,7 +94,7 @@ impl<'a, D: RouteSource> TileSender<'a, D> {
         let ahead =
             Ahead::new(self.frames.clone(), self.memory, self.clock.first_in_time(now), self.composer.take());
         let done = Vec::with_capacity(pool.blocks());
-        let mut work = Work {
+        let mut work = TileWork {
             ahead,
             program,
             generation,
@@ -122,7 +122,7 @@ impl<'a, D: RouteSource> TileSender<'a, D> {
 /// What is being sent at the end may take so long; nanoseconds.
 const LONGEST_END: u64 = 500_000_000;
 
-impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
+impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
     fn play(&mut self) -> io::Result<()> {
         while !self.sender.latest.stopped() || self.is_to_be_finished() {
             let now = frame_clock::nanos_now();

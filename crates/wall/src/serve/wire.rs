@@ -23,7 +23,7 @@ const SEND_BUFFER_BYTES: usize = 192 << 10;
 
 /// What became of a train.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// The kernel took it.
     All,
     /// There is no room for it now.
@@ -45,7 +45,7 @@ pub(crate) trait Wire {
         1
     }
     /// Sends one train; never waits.
-    fn send(&mut self, train: &[IoSlice<'_>]) -> Sent;
+    fn send(&mut self, train: &[IoSlice<'_>]) -> SendOutcome;
     /// Waits until there may be room again.
     fn wait_for_room(&mut self, time: Duration);
 }
@@ -71,7 +71,7 @@ pub(crate) fn send_train(
     range: Range<usize>,
     first: DatagramStamp,
     headers: &mut Headers,
-) -> Sent {
+) -> SendOutcome {
     headers.bytes.clear();
     for (place, datagram) in range.clone().enumerate() {
         let sequence = first.sequence.wrapping_add(place as u32);
@@ -133,21 +133,21 @@ impl Wire for UdpWire {
         self.together
     }
 
-    fn send(&mut self, train: &[IoSlice<'_>]) -> Sent {
+    fn send(&mut self, train: &[IoSlice<'_>]) -> SendOutcome {
         match self.segmentation.send(&self.socket, train) {
-            Ok(()) => Sent::All,
+            Ok(()) => SendOutcome::All,
             // A full queue of the device tells nobody to wait, so a moment must do.
-            Err(SendRefusal::Busy) => Sent::Blocked,
-            Err(SendRefusal::SegmentationOff) => Sent::Again,
-            Err(SendRefusal::PortClosed(_)) => Sent::Refused,
-            Err(SendRefusal::TooLarge(error)) => Sent::Lost(io::Error::new(
+            Err(SendRefusal::Busy) => SendOutcome::Blocked,
+            Err(SendRefusal::SegmentationOff) => SendOutcome::Again,
+            Err(SendRefusal::PortClosed(_)) => SendOutcome::Refused,
+            Err(SendRefusal::TooLarge(error)) => SendOutcome::Lost(io::Error::new(
                 error.kind(),
                 format!(
                     "a datagram of {} bytes is larger than the path's MTU; give --mtu",
                     self.segmentation.datagram_bytes()
                 ),
             )),
-            Err(SendRefusal::Failed(error)) => Sent::Lost(error),
+            Err(SendRefusal::Failed(error)) => SendOutcome::Lost(error),
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
                 let end = layout.datagrams().min(next + wire.most_datagrams());
                 let stamp = DatagramStamp { sequence: next as u32, timestamp: 5, ssrc: 9 };
                 let sent = send_train(&mut wire, &layout, &frame, next..end, stamp, &mut headers);
-                assert!(matches!(sent, Sent::All), "{sent:?}");
+                assert!(matches!(sent, SendOutcome::All), "{sent:?}");
                 next = end;
             }
             let mut arrived = vec![0; frame.len()];
@@ -208,7 +208,7 @@ mod tests {
         let mut wire = UdpWire::new(socket, 1000, 8).expect("a wire");
         let bytes = [0; 2000];
         let sent: Vec<bool> =
-            (0..4).map(|_| matches!(wire.send(&[IoSlice::new(&bytes)]), Sent::Refused)).collect();
+            (0..4).map(|_| matches!(wire.send(&[IoSlice::new(&bytes)]), SendOutcome::Refused)).collect();
         assert!(sent.contains(&true), "{sent:?}");
     }
 }

@@ -98,7 +98,7 @@ impl Checker {
         timeline: Option<&Timeline>,
         now: i64,
     ) -> Option<u32> {
-        let told = told(tick, timeline);
+        let frame_expected = expected_frame(tick, timeline);
         let frame = match &self.against {
             Against::Stamp => match prove(bytes, self.size) {
                 Err(why) => {
@@ -118,27 +118,27 @@ impl Checker {
             _ => None,
         };
         let sum = if frame.is_some() { 0 } else { sum(bytes) };
-        let held = Waiting { tick: tick.unwrap_or(0), frame, sum, since: now };
-        match self.fits(&held, told) {
+        let pending = Waiting { tick: tick.unwrap_or(0), frame, sum, since: now };
+        match self.fits(&pending, frame_expected) {
             Some(true) => self.proven += 1,
-            _ if told == ExpectedFrame::Nothing => self.unproven += 1,
-            _ => self.wait(held, timeline),
+            _ if frame_expected == ExpectedFrame::Nothing => self.unproven += 1,
+            _ => self.wait(pending, timeline),
         }
-        match told {
+        match frame_expected {
             ExpectedFrame::Frame(expected) if frame.is_none() => Some(expected),
             _ => frame,
         }
     }
 
     /// The frame is the one that belongs there; none where nobody knows (yet).
-    fn fits(&mut self, held: &Waiting, told: ExpectedFrame) -> Option<bool> {
-        match (&mut self.against, told) {
-            (Against::Stamp, ExpectedFrame::Nothing) => held.frame.map(|_| true),
-            (Against::Stamp, ExpectedFrame::Frame(frame)) => Some(held.frame == Some(frame)),
+    fn fits(&mut self, pending: &Waiting, expected_frame: ExpectedFrame) -> Option<bool> {
+        match (&mut self.against, expected_frame) {
+            (Against::Stamp, ExpectedFrame::Nothing) => pending.frame.map(|_| true),
+            (Against::Stamp, ExpectedFrame::Frame(frame)) => Some(pending.frame == Some(frame)),
             (Against::Server(_), ExpectedFrame::Nothing) => None,
             (Against::Server(server), ExpectedFrame::Frame(frame)) => {
                 if let Some(sum) = server.sums.get(&frame) {
-                    return Some(*sum == held.sum);
+                    return Some(*sum == pending.sum);
                 }
                 let chunk = frame / CHUNK * CHUNK;
                 if frame < MOST_FRAMES && server.asked.insert(chunk, true).is_none() {
@@ -150,23 +150,23 @@ impl Checker {
         }
     }
 
-    fn wait(&mut self, held: Waiting, timeline: Option<&Timeline>) {
+    fn wait(&mut self, pending: Waiting, timeline: Option<&Timeline>) {
         if self.waiting.len() >= MOST_WAITING
             && let Some(oldest) = self.waiting.pop_front()
         {
             self.give_up(oldest, timeline);
         }
-        self.waiting.push_back(held);
+        self.waiting.push_back(pending);
     }
 
     /// News may have come, or time has passed: what waits is looked at again.
     pub(crate) fn look_again(&mut self, timeline: Option<&Timeline>, now: i64) {
         for _ in 0..self.waiting.len() {
-            let Some(held) = self.waiting.pop_front() else { return };
-            match self.fits(&held, told(Some(held.tick), timeline)) {
+            let Some(pending) = self.waiting.pop_front() else { return };
+            match self.fits(&pending, expected_frame(Some(pending.tick), timeline)) {
                 Some(true) => self.proven += 1,
-                _ if now.saturating_sub(held.since) > PATIENCE => self.give_up(held, timeline),
-                _ => self.waiting.push_back(held),
+                _ if now.saturating_sub(pending.since) > PATIENCE => self.give_up(pending, timeline),
+                _ => self.waiting.push_back(pending),
             }
         }
     }
@@ -174,8 +174,8 @@ impl Checker {
     /// Nothing more will come.
     pub(crate) fn finish(&mut self, timeline: Option<&Timeline>) {
         self.look_again(timeline, 0);
-        while let Some(held) = self.waiting.pop_front() {
-            self.give_up(held, timeline);
+        while let Some(pending) = self.waiting.pop_front() {
+            self.give_up(pending, timeline);
         }
     }
 
@@ -184,16 +184,16 @@ impl Checker {
         !self.waiting.is_empty()
     }
 
-    fn give_up(&mut self, held: Waiting, timeline: Option<&Timeline>) {
-        let told = told(Some(held.tick), timeline);
-        match (self.fits(&held, told), told) {
+    fn give_up(&mut self, pending: Waiting, timeline: Option<&Timeline>) {
+        let frame_expected = expected_frame(Some(pending.tick), timeline);
+        match (self.fits(&pending, frame_expected), frame_expected) {
             (Some(true), _) => self.proven += 1,
             (None, _) => self.unproven += 1,
             (_, ExpectedFrame::Frame(frame)) => {
-                let is = held.frame.map_or("it is another".into(), |is| format!("it is frame {is}"));
-                self.blame(format!("tick {} shows frame {frame}, but {is}", held.tick));
+                let is = pending.frame.map_or("it is another".into(), |is| format!("it is frame {is}"));
+                self.blame(format!("tick {} shows frame {frame}, but {is}", pending.tick));
             }
-            _ => self.blame(format!("tick {} shows none, but a frame came", held.tick)),
+            _ => self.blame(format!("tick {} shows none, but a frame came", pending.tick)),
         }
     }
 
@@ -222,7 +222,7 @@ impl Checker {
     }
 }
 
-fn told(tick: Option<u64>, timeline: Option<&Timeline>) -> ExpectedFrame {
+fn expected_frame(tick: Option<u64>, timeline: Option<&Timeline>) -> ExpectedFrame {
     match tick.zip(timeline) {
         None => ExpectedFrame::Nothing,
         Some((tick, timeline)) => {

@@ -52,13 +52,13 @@ impl Deadlines {
 
     /// The first datagram of a frame arrived: the start of its tick, nanoseconds since 1970.
     pub(crate) fn start(&mut self, timestamp: u32, arrived: i64) -> i64 {
-        let told = told(timestamp, arrived);
-        let distance = arrived.saturating_sub(told);
+        let stamped = time_of(timestamp, arrived);
+        let distance = arrived.saturating_sub(stamped);
         if let Timing::Arrival { offset } = &mut self.timing {
             let error = distance.saturating_sub(*offset);
             if error.saturating_abs() <= FAR {
                 *offset += if error > STOOD_STILL { error } else { error / FOLLOW };
-                return told.saturating_add(*offset);
+                return stamped.saturating_add(*offset);
             }
         }
         if distance.saturating_abs() > FAR {
@@ -67,7 +67,7 @@ impl Deadlines {
         }
         self.timing = Timing::Clock;
         // Exactly, where the rate is known: a timestamp is rounded to 11 µs.
-        self.rate.map_or(told, |rate| nanos(rate.start_of(rate.tick_of(timestamp, time(arrived)))))
+        self.rate.map_or(stamped, |rate| nanos(rate.start_of(rate.tick_of(timestamp, time(arrived)))))
     }
 
     /// When a frame whose tick begins then is due.
@@ -112,7 +112,7 @@ impl Deadlines {
 }
 
 /// The time that a timestamp stands for on our clock: of all that it may, the one nearest to now.
-fn told(timestamp: u32, near: i64) -> i64 {
+fn time_of(timestamp: u32, near: i64) -> i64 {
     let units = i128::from(near) * RTP_HERTZ / NANOS;
     let distance = timestamp.wrapping_sub(units as u32).cast_signed();
     i64::try_from((units + i128::from(distance)) * NANOS / RTP_HERTZ).unwrap_or(i64::MAX)

@@ -46,7 +46,7 @@ pub fn describe(text: &str) -> Result<Description, DescriptionError> {
     let of_video: Vec<&str> = media.take_while(|line| !line.starts_with("m=")).collect();
     let words: Vec<&str> = video.split_ascii_whitespace().collect();
     let [_, port, "RTP/AVP", kind] = words[..] else {
-        return Err(DescriptionError::NoRtp(shown(video)));
+        return Err(DescriptionError::NoRtp(shortened(video)));
     };
     let port =
         port.split('/').next().and_then(|port| port.parse().ok()).ok_or(lacks("its port is no number"))?;
@@ -58,7 +58,7 @@ pub fn describe(text: &str) -> Result<Description, DescriptionError> {
     };
     let map = told("rtpmap").ok_or(lacks("it has no a=rtpmap for its payload type"))?;
     if !map.eq_ignore_ascii_case("raw/90000") {
-        return Err(DescriptionError::NotRaw(shown(map)));
+        return Err(DescriptionError::NotRaw(shortened(map)));
     }
     let format = told("fmtp").ok_or(lacks("it has no a=fmtp for its payload type"))?;
     let value = |name: &str| {
@@ -70,7 +70,7 @@ pub fn describe(text: &str) -> Result<Description, DescriptionError> {
     };
     for (name, only) in [("sampling", "RGB"), ("depth", "8")] {
         if let Some(other) = value(name).filter(|value| *value != only) {
-            return Err(DescriptionError::NotRgb { name, value: shown(other) });
+            return Err(DescriptionError::NotRgb { name, value: shortened(other) });
         }
     }
     let size = format!("{}x{}", value("width").unwrap_or_default(), value("height").unwrap_or_default());
@@ -93,7 +93,7 @@ fn rate(text: &str) -> Option<FrameRate> {
 }
 
 /// A piece of a file from outside, short.
-fn shown(text: &str) -> String {
+fn shortened(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(60).collect()
 }
 

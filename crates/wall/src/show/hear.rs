@@ -36,7 +36,7 @@ impl Screen {
         if self.order.rate.is_none() || self.order.rate == Some(timeline.frames_per_second) {
             self.set_rate(timeline.frames_per_second, Origin::Server);
         }
-        if size.width == 0 || size.height == 0 || self.order.size.is_some_and(|told| told != size) {
+        if size.width == 0 || size.height == 0 || self.order.size.is_some_and(|expected| expected != size) {
             self.tally.problem(format!("the server sends {size}, another size was given here: that is kept"));
         } else if self.size.is_none_or(|(known, _)| known != size) {
             self.set_size(size, Origin::Server);

@@ -37,7 +37,7 @@ pub struct ServerSpec {
 #[derive(Default)]
 struct Between {
     heard: VecDeque<ControlMessage>,
-    said: VecDeque<ControlRequest>,
+    requests: VecDeque<ControlRequest>,
     report: Option<ScreenReport>,
     /// Why there is no connection.
     problem: Option<String>,
@@ -81,10 +81,10 @@ impl Link {
     /// Says something as soon as possible.
     pub(crate) fn say(&self, request: ControlRequest) {
         let mut between = lock(&self.between);
-        if between.said.len() >= MOST_SAID {
-            between.said.pop_front();
+        if between.requests.len() >= MOST_SAID {
+            between.requests.pop_front();
         }
-        between.said.push_back(request);
+        between.requests.push_back(request);
         drop(between);
         self.wake();
     }
@@ -148,7 +148,7 @@ impl Keeper {
         {
             let mut between = lock(&self.between);
             between.problem = None;
-            between.said.clear();
+            between.requests.clear();
         }
         let mut reported = clock::now();
         while !self.stop.is_ended() {
@@ -177,7 +177,7 @@ impl Keeper {
 
     fn say(&self, client: &mut Client, reported: &mut Instant) -> Result<(), Failure> {
         loop {
-            let request = lock(&self.between).said.pop_front();
+            let request = lock(&self.between).requests.pop_front();
             let Some(request) = request else { break };
             client.send(&request)?;
         }

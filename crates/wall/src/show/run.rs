@@ -39,11 +39,11 @@ pub struct Listening {
 
 impl Listening {
     /// Opens the socket, makes the buffers.
-    pub fn open(order: ScreenSpec, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
-        let frame_bytes = order.size.map(|size| size.frame_bytes());
-        let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
-        let listen = ear.address().unwrap_or(order.listen);
-        Ok(Listening { ear, screen: Screen::new(order, outputs), listen, viewer: Viewer::new(listen) })
+    pub fn open(spec: ScreenSpec, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
+        let frame_bytes = spec.size.map(|size| size.frame_bytes());
+        let ear = Ear::open(spec.listen, spec.interface.as_deref(), frame_bytes)?;
+        let listen = ear.address().unwrap_or(spec.listen);
+        Ok(Listening { ear, screen: Screen::new(spec, outputs), listen, viewer: Viewer::new(listen) })
     }
 
     /// Its server, where it came after the socket: it says what to expect, and hears reports.
@@ -74,7 +74,8 @@ impl Listening {
         };
         let naps = Nap::new(ear.granted().bytes);
         let begun = clock::now();
-        let mut work = Work { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
+        let mut work =
+            ScreenWork { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
         // What came until then is told also when an output has gone.
         let failure = work.go(stop).err();
         work.screen.finish();
@@ -105,7 +106,7 @@ struct Came {
     until: Option<i64>,
 }
 
-struct Work {
+struct ScreenWork {
     ear: Ear,
     screen: Screen,
     link: Option<Link>,
@@ -116,7 +117,7 @@ struct Work {
     messages: Vec<ControlMessage>,
 }
 
-impl Work {
+impl ScreenWork {
     fn go(&mut self, stop: &Stop) -> Result<(), Failure> {
         while !stop.is_ended() {
             let Came { bytes, until: heard } = self.receive()?;

@@ -11,7 +11,7 @@ use super::opening::{Opening, RateGuess};
 use super::output::{Output, ShowResult, WindowSummary};
 use super::sequence::{Counts, Sequence};
 use super::spec::ScreenSpec;
-use super::tally::Tally;
+use super::tally::ScreenTally;
 use crate::control::{ControlRequest, ScreenReport};
 use crate::geometry::{FrameRate, Size, TileId};
 use crate::rtp::{Packet, parse};
@@ -55,7 +55,7 @@ pub struct Screen {
     pub(super) checker: Option<Checker>,
     pub(super) timeline: Option<Timeline>,
     pub(super) outputs: Vec<Box<dyn Output>>,
-    pub(super) tally: Tally,
+    pub(super) tally: ScreenTally,
     /// The newest frame that was shown: timestamp, and what was lost until then.
     pub(super) newest: Option<(u32, u64)>,
     /// The tick that all screens may show.
@@ -89,7 +89,7 @@ impl Screen {
             checker: None,
             timeline: None,
             outputs,
-            tally: Tally::default(),
+            tally: ScreenTally::default(),
             newest: None,
             released: None,
             requests: Vec::new(),

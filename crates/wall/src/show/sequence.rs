@@ -228,20 +228,20 @@ mod tests {
 
     #[test]
     fn a_sender_that_restarts_has_lost_nothing_and_a_stray_moves_nothing() {
-        let (told, restarts) = counts((5_000_000..5_001_000).chain(7..1_007));
-        assert_eq!((told, restarts), (Counts { datagrams: 2_000, ..Counts::default() }, 1));
-        let (told, restarts) = counts((0..1_000).chain([0x8000_0000]).chain(1_000..2_000));
-        assert_eq!((told, restarts), (Counts { datagrams: 2_000, doubled: 1, ..Counts::default() }, 0));
+        let (counted, restarts) = counts((5_000_000..5_001_000).chain(7..1_007));
+        assert_eq!((counted, restarts), (Counts { datagrams: 2_000, ..Counts::default() }, 1));
+        let (counted, restarts) = counts((0..1_000).chain([0x8000_0000]).chain(1_000..2_000));
+        assert_eq!((counted, restarts), (Counts { datagrams: 2_000, doubled: 1, ..Counts::default() }, 0));
         // A little further back: told from doubles by their number.
-        let (told, restarts) = counts((0..5_000).chain(0..5_000));
-        assert_eq!((told.lost, told.datagrams + told.doubled, restarts), (0, 10_000, 1));
-        assert_eq!(told.doubled, 0, "{told:?}");
+        let (counted, restarts) = counts((0..5_000).chain(0..5_000));
+        assert_eq!((counted.lost, counted.datagrams + counted.doubled, restarts), (0, 10_000, 1));
+        assert_eq!(counted.doubled, 0, "{counted:?}");
     }
 
     #[test]
     fn what_comes_before_the_first_one_is_late_not_lost() {
-        let (told, _) = counts([10, 8, 9, 11, 8]);
-        assert_eq!(told, Counts { datagrams: 4, lost: 0, reordered: 2, doubled: 1 });
+        let (counted, _) = counts([10, 8, 9, 11, 8]);
+        assert_eq!(counted, Counts { datagrams: 4, lost: 0, reordered: 2, doubled: 1 });
     }
 
     #[test]
@@ -276,21 +276,21 @@ mod tests {
                 late += u64::from(new && highest.is_some_and(|highest| highest > *index));
                 highest = highest.max(Some(*index));
             }
-            let told = sequence.counts();
+            let counted = sequence.counts();
             // Between the first that came and the highest; what was before the first is no loss.
             let first = arriving.first().map_or(0, |first| first.1);
             let span = highest.map_or(0, |highest| u64::from(highest - first) + 1);
             let within = seen.iter().filter(|index| **index >= first).count() as u64;
-            prop_assert_eq!(told.lost, span - within);
-            prop_assert_eq!((told.datagrams, told.reordered), (seen.len() as u64, late));
-            prop_assert_eq!(told.doubled, (arriving.len() - seen.len()) as u64);
+            prop_assert_eq!(counted.lost, span - within);
+            prop_assert_eq!((counted.datagrams, counted.reordered), (seen.len() as u64, late));
+            prop_assert_eq!(counted.doubled, (arriving.len() - seen.len()) as u64);
         }
 
         #[test]
         fn whatever_comes_all_is_counted(numbers in prop::collection::vec(prop_oneof![any::<u32>(), 0u32..200, 65_000u32..66_000], 0..300)) {
-            let (told, _) = counts(numbers.iter().copied());
+            let (counted, _) = counts(numbers.iter().copied());
             // One may still be in doubt.
-            let all = told.datagrams + told.doubled;
+            let all = counted.datagrams + counted.doubled;
             prop_assert!(all == numbers.len() as u64 || all + 1 == numbers.len() as u64);
         }
     }

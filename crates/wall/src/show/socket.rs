@@ -105,7 +105,7 @@ impl Ear {
         interface: Option<&str>,
         frame_bytes: Option<usize>,
     ) -> Result<Ear, Failure> {
-        let told = |error: io::Error| {
+        let named_error = |error: io::Error| {
             let why = match error.kind() {
                 io::ErrorKind::AddrInUse => {
                     "another program receives there; stop it or choose another port".into()
@@ -120,17 +120,17 @@ impl Ear {
             };
             Failure::Lacks(format!("--listen {listen}: {why}"))
         };
-        let socket = bind(listen).map_err(told)?;
+        let socket = bind(listen).map_err(named_error)?;
         if listen.ip().is_multicast() {
             join(&socket, listen, interface)?;
         }
         let asked = (frame_bytes.unwrap_or(0) * 2).clamp(LEAST_BUFFER_BYTES, MOST_BUFFER_BYTES);
-        let bytes = socket::set_receive_buffer(&socket, asked).map_err(told)?;
+        let bytes = socket::set_receive_buffer(&socket, asked).map_err(named_error)?;
         // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
         let _ = socket::set_receive_trains(&socket);
         let _ = socket::set_drop_reports(&socket);
         let _ = socket::set_arrival_times(&socket);
-        socket.set_nonblocking(true).map_err(told)?;
+        socket.set_nonblocking(true).map_err(named_error)?;
         let granted = Granted { asked_bytes: asked as u64, bytes: bytes as u64 };
         Ok(Ear { socket, batch: TrainReceiver::new(BATCH), granted })
     }

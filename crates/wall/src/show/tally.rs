@@ -10,7 +10,7 @@ const MOST_PROBLEMS: usize = 8;
 
 /// Counters of one screen.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ScreenTally {
     pub bytes: u64,
     pub foreign: u64,
     pub malformed: u64,
@@ -47,11 +47,11 @@ pub(crate) struct Tally {
     pub problems: Vec<String>,
 }
 
-impl Default for Tally {
+impl Default for ScreenTally {
     fn default() -> Self {
         // From 1 µs to a minute with three digits: never an error.
         let presented = Histogram::new_with_bounds(1, MOST_MICROS, 3).ok();
-        Tally {
+        ScreenTally {
             bytes: 0,
             foreign: 0,
             malformed: 0,
@@ -80,7 +80,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl ScreenTally {
     /// A datagram came.
     pub(crate) fn heard(&mut self, now: i64) {
         self.span = Some((self.span.map_or(now, |(first, _)| first), now));

@@ -96,7 +96,7 @@ fn by_core(both: &Readings<Interrupts>) -> BTreeMap<u32, f64> {
 /// Softirqs of one core by kind.
 fn kinds(both: &Readings<Interrupts>, core: u32) -> BTreeMap<String, f64> {
     let Some((before, span)) = &both.before else { return BTreeMap::new() };
-    // `/proc/softirqs` has a column for each possible processor, in order.
+    // `/proc/softirqs` has a column for each possible CPU, in order.
     let (Some(column), Some(earlier)) = (both.now.column(core), before.column(core)) else {
         return BTreeMap::new();
     };

@@ -16,12 +16,12 @@ type Key = (Layer, Option<String>, String);
 /// What each counter was when it was read last, with the line made of it.
 #[derive(Debug, Default)]
 pub(crate) struct Drops {
-    protocols: Side,
-    interfaces: Side,
+    protocols: DropSide,
+    interfaces: DropSide,
 }
 
 #[derive(Debug, Default)]
-struct Side {
+struct DropSide {
     at: Option<Instant>,
     totals: BTreeMap<Key, u64>,
     lines: Vec<(Layer, DropLine)>,
@@ -56,7 +56,7 @@ impl Drops {
     }
 }
 
-impl Side {
+impl DropSide {
     /// A reading that was seen before changes nothing.
     fn take(&mut self, at: Instant, counters: impl FnOnce() -> NetworkCounters) {
         if self.at == Some(at) {
@@ -73,7 +73,7 @@ impl Side {
             totals.insert(key, drop.counted);
             lines.push((layer, line(layer, interface, drop, rate)));
         }
-        *self = Side { at: Some(at), totals, lines };
+        *self = DropSide { at: Some(at), totals, lines };
     }
 }
 

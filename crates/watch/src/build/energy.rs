@@ -34,7 +34,7 @@ struct EnergyReading {
 }
 
 impl Meters {
-    /// Writes power and energy into a moment whose processors and NICs are there already.
+    /// Writes power and energy into a moment whose CPUs and NICs are there already.
     pub(crate) fn sections(&mut self, sample: &WatchSample, moment: &mut Moment, details: &Details) {
         let idle = moment.cpus.total.is_some_and(|total| total.busy() < IDLE);
         let mut found = Vec::new();

@@ -48,7 +48,7 @@ fn of(
     let share = |line: fn(&PressureCounters) -> Option<PressureLine>| {
         let (before, now) = (line(&before?.value)?, line(&now.value)?);
         let waited = span?.rate(before.total_us, now.total_us)? / 1e6;
-        // The kernel adds up by processor and now and then: a short interval may get more than it had.
+        // The kernel adds up by CPU and now and then: a short interval may get more than it had.
         Some(rounded(waited.min(1.0)))
     };
     let (some, full) = (now.value.some, now.value.full);

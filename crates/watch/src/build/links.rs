@@ -37,14 +37,10 @@ impl Links {
             width: link.runs.width,
             best_gigatransfers_per_second: link.able.gt_per_second,
             best_width: link.able.width,
-            was: seen.changed_at_ms.map(|_| words(seen.first)),
+            was: seen.changed_at_ms.map(|_| seen.first.to_string()),
             changed_at_ms: seen.changed_at_ms,
         })
     }
-}
-
-fn words(link: PciLink) -> String {
-    format!("{} GT/s x{}", link.gt_per_second, link.width)
 }
 
 #[cfg(test)]

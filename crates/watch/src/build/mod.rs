@@ -160,7 +160,7 @@ impl Builder {
         self.details.take(sample.details.as_ref());
     }
 
-    /// Between the readings of the processors' times, else of the interfaces.
+    /// Between the readings of the CPUs' times, else of the interfaces.
     fn interval_ms(&self) -> f64 {
         let (before, now) = self.kernel.both(|reading| reading.stat.as_ref().ok());
         let kernel = Readings::of(before, now).and_then(|both| both.before.map(|(_, span)| span));

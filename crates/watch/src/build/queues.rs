@@ -142,7 +142,7 @@ enum What {
 fn queue_counter(name: &str) -> Option<(u32, bool, What)> {
     let (mut number, mut receives, mut what) = (None, None, None);
     let name = name.to_ascii_lowercase();
-    for word in words(&name) {
+    for word in name_parts(&name) {
         match word {
             "rx" if receives != Some(false) => receives = Some(true),
             "tx" if receives != Some(true) => receives = Some(false),
@@ -161,7 +161,7 @@ fn queue_counter(name: &str) -> Option<(u32, bool, What)> {
 }
 
 /// Letters and digits, each by themselves.
-fn words(name: &str) -> impl Iterator<Item = &str> {
+fn name_parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).flat_map(|part| {
         let digit = part.find(|c: char| c.is_ascii_digit()).unwrap_or(part.len());
         let (letters, digits) = part.split_at(digit);

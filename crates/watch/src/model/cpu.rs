@@ -1,15 +1,15 @@
-//! Processors and interrupts.
+//! CPUs and interrupts.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All processors.
+/// All CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpus {
     /// Mean over all cores; none in the first moment.
     pub total: Option<Eight>,
-    /// By logical processor.
+    /// By CPU.
     pub each: Vec<Core>,
     /// Of all kinds.
     pub interrupts_per_second: Option<f64>,
@@ -26,7 +26,7 @@ pub struct Cpus {
     pub throttled_share: Option<f64>,
 }
 
-/// One logical processor.
+/// One CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Core {

@@ -61,7 +61,7 @@ pub struct Moment {
     pub memory: MemoryUse,
     /// Pressure-stall information, one for each resource that the kernel has.
     pub pressure: Vec<Pressure>,
-    /// One for each processor.
+    /// One for each CPU.
     pub softnet: Vec<SoftnetCore>,
     pub tcp: Tcp,
     pub udp: Udp,

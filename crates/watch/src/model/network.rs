@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the softirq of one processor did with packets.
+/// What the softirq of one CPU did with packets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCore {

@@ -3,7 +3,7 @@
 //! A reader that is slow gets the newest moment when it is ready and has lost those between; the kernel
 //! closes on one that takes nothing for some seconds. The sampler knows of neither.
 
-use super::Shared;
+use super::PageState;
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
@@ -32,7 +32,7 @@ struct Reader {
 
 /// The stream.
 pub(crate) async fn events(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<PageState>>,
     ConnectInfo(client): ConnectInfo<PageClient>,
     headers: HeaderMap,
 ) -> Response {

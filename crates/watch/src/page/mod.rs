@@ -57,7 +57,7 @@ pub struct Page {
 }
 
 /// What all requests share.
-struct Shared {
+struct PageState {
     latest: Arc<LatestMoment>,
     guard: Guard,
     token: Option<PageToken>,
@@ -87,7 +87,7 @@ impl Page {
         drop(inside);
         let streams = Permits::shared(STREAMS);
         let port = address.port();
-        let shared = Shared { latest, guard: Guard::of_this_host(), token, streams, port };
+        let shared = PageState { latest, guard: Guard::of_this_host(), token, streams, port };
         let accepted = PageListener::new(listener, CONNECTIONS);
         let routes = routes(Arc::new(shared)).into_make_service_with_connect_info::<PageClient>();
         let stop = Arc::new(Notify::new());
@@ -124,7 +124,7 @@ impl Drop for Page {
     }
 }
 
-fn routes(shared: Arc<Shared>) -> Router {
+fn routes(shared: Arc<PageState>) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/events", get(events::events))
@@ -137,7 +137,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-impl Shared {
+impl PageState {
     /// None: the request is served. Where there is a token, it shows it. Where there is none, it is for a
     /// name that nobody else owns, and of no page of another site. With a token the name does not matter,
     /// because a browser shows our cookie only to the name that it got it from.
@@ -155,7 +155,7 @@ impl Shared {
 }
 
 /// The page; to who shows no token yet, the one that asks for it.
-async fn page(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn page(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMap) -> Response {
     if let Some(token) = &shared.token
         && let Some(shown) = token::in_query(&uri)
     {
@@ -173,7 +173,7 @@ async fn page(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -
 }
 
 /// What the page that asks for the token sends.
-async fn login(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn login(State(shared): State<Arc<PageState>>, headers: HeaderMap, body: Bytes) -> Response {
     match &shared.token {
         Some(token) => token.log_in(String::from_utf8_lossy(&body).trim(), shared.port, token::Then::Nothing),
         None => shared
@@ -183,7 +183,7 @@ async fn login(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byte
 }
 
 /// A file of the page. There is nothing secret in them, but a foreign name gets none.
-async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn asset(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMap) -> Response {
     if shared.token.is_none()
         && let Some(refused) = shared.refusal(&headers)
     {
@@ -193,7 +193,7 @@ async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
 }
 
 /// The past: `?span=minute`, `hour`, `day`.
-async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn history(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMap) -> Response {
     if let Some(refused) = shared.refusal(&headers) {
         return refused;
     }
@@ -212,7 +212,7 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
 }
 
 /// The newest moment, as it also is in recordings.
-async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+async fn moment(State(shared): State<Arc<PageState>>, headers: HeaderMap) -> Response {
     match (shared.refusal(&headers), shared.latest.newest()) {
         (Some(refused), _) => refused,
         (None, Some(shown)) => linerate_web::answer(StatusCode::OK, JSON, shown.json().to_string()),
@@ -221,7 +221,7 @@ async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 }
 
 /// The newest moment for Prometheus, in the form that it asks for.
-async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+async fn metrics(State(shared): State<Arc<PageState>>, headers: HeaderMap) -> Response {
     let Some(shown) = shared.latest.newest() else { return shared.refusal(&headers).unwrap_or_else(not_yet) };
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let open = accepted.into_iter().any(|kinds| kinds.contains("application/openmetrics-text"));

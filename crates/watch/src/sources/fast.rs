@@ -72,7 +72,7 @@ pub(crate) fn disks(sysroot: &Sysroot) -> impl FnMut() -> FileReading<Vec<DiskCo
     move || file.read(parse_diskstats)
 }
 
-/// With a thousand lines and a column for each of a hundred processors this is the dearest file of all.
+/// With a thousand lines and a column for each of a hundred CPUs this is the dearest file of all.
 pub(crate) fn interrupts(sysroot: &Sysroot) -> impl FnMut() -> FileReading<Interrupts> + Send + 'static {
     let mut file = Kept::new(sysroot, "/proc/interrupts");
     move || file.read(parse_interrupts)

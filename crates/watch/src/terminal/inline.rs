@@ -38,7 +38,7 @@ impl InlineView {
         text + CLEAR_BELOW
     }
 
-    /// What to write so that nothing stands view.
+    /// What to write so that no lines are left below the cursor.
     pub fn erased(&mut self, columns: usize) -> String {
         let up = self.up(columns);
         if self.drawn.is_empty() {
@@ -49,7 +49,7 @@ impl InlineView {
         }
     }
 
-    /// Something else has written since: what was drawn stays where it is, and the next drawing goes view.
+    /// Something else has written since: what was drawn stays where it is, and the next drawing goes below it.
     pub fn forget(&mut self) {
         self.drawn.clear();
     }
@@ -65,17 +65,17 @@ impl InlineView {
 fn ansi(line: &Line<'_>, columns: usize) -> (String, usize) {
     let (mut text, mut used) = (String::new(), 0);
     for span in &line.spans {
-        let mut kept = String::new();
+        let mut fitting = String::new();
         for character in span.content.chars() {
             let width = Span::raw(character.to_string()).width();
             if used + width > columns {
                 break;
             }
             used += width;
-            kept.push(character);
+            fitting.push(character);
         }
         let style: ContentStyle = line.style.patch(span.style).into_crossterm();
-        text.push_str(&style.apply(kept).to_string());
+        text.push_str(&style.apply(fitting).to_string());
     }
     (text, used)
 }

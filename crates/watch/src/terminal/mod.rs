@@ -42,7 +42,7 @@ use std::io;
 use std::time::Duration;
 
 /// Keys and moments are looked for so often.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Shows the latest until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
 /// from or go to; it may be empty. `explain` says on the terminal what slows a process, by its number.
@@ -73,7 +73,7 @@ fn turn(
             stale = false;
         }
         // A changed size is no key: crossterm is asked each time.
-        owned.wait_key(LOOK)?;
+        owned.wait_key(POLL_INTERVAL)?;
         if !poll(Duration::ZERO)? {
             continue;
         }

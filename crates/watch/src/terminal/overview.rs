@@ -1,4 +1,4 @@
-//! The first page: what somebody needs who was woken up. Network, disks, processes, processors, losses; of
+//! The first page: what somebody needs who was woken up. Network, disks, processes, CPUs, losses; of
 //! each as much as there is room for.
 
 use super::network::{self, Columns};
@@ -82,16 +82,16 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
 
 /// Rows go round: one for each section that still needs one, until none are left.
 fn shares(needs: &[usize], mut rows: usize) -> Vec<usize> {
-    let mut given = vec![0; needs.len()];
-    while rows > 0 && given != needs {
-        for (given, need) in given.iter_mut().zip(needs) {
-            if *given < *need && rows > 0 {
-                *given += 1;
+    let mut rows_of = vec![0; needs.len()];
+    while rows > 0 && rows_of != needs {
+        for (rows_of, need) in rows_of.iter_mut().zip(needs) {
+            if *rows_of < *need && rows > 0 {
+                *rows_of += 1;
                 rows -= 1;
             }
         }
     }
-    given
+    rows_of
 }
 
 /// How many there was no room for, and how many are folded away.

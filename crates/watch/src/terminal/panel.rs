@@ -50,10 +50,10 @@ impl Busy {
     }
 }
 
-fn keep(seen: &mut BTreeMap<String, f64>, name: &str, rate: f64, least: f64) {
-    match seen.get_mut(name) {
+fn keep(fastest: &mut BTreeMap<String, f64>, name: &str, rate: f64, least: f64) {
+    match fastest.get_mut(name) {
         Some(most) => *most = most.max(rate),
-        None if rate >= least => drop(seen.insert(name.to_string(), rate)),
+        None if rate >= least => drop(fastest.insert(name.to_string(), rate)),
         None => {}
     }
 }
@@ -111,7 +111,7 @@ pub fn panel(panel: &Panel<'_>, width: usize, rows: usize) -> Vec<Line<'static>>
 }
 
 /// The busy parts of the machine: a row for each interface and disk on the scale of what it can do, then the
-/// processors. At most `rows`; of more devices those that have moved most.
+/// CPUs. At most `rows`; of more devices those that have moved most.
 pub fn machine(
     moment: &Moment,
     history: &History,
@@ -188,7 +188,7 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     let taken = Line::from(spans.clone()).width() + tail.chars().count() + 3;
     let both = taken + left.chars().count() + 3;
     let name =
-        fit_to(theme, &named(flow), width.saturating_sub(if both + 18 <= width { both } else { taken }));
+        fit_to(theme, &stage_name(flow), width.saturating_sub(if both + 18 <= width { both } else { taken }));
     spans.push(piece(theme, TextRole::Strong, name));
     let mut add = |text: String, role: TextRole| {
         if !text.is_empty() {
@@ -203,7 +203,7 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
 }
 
 /// `disk: read sequential`, or the step's words.
-fn named(flow: &LiveFlow) -> String {
+fn stage_name(flow: &LiveFlow) -> String {
     if let FlowStage::Step | FlowStage::Other = flow.stage {
         return outside(&flow.name);
     }
@@ -267,7 +267,7 @@ fn workers(panel: &Panel<'_>, width: usize) -> Option<Line<'static>> {
     (line.width() <= width).then_some(line)
 }
 
-/// All processors by class, and the fullest core.
+/// All CPUs by class, and the fullest core.
 fn processors(moment: &Moment, theme: Theme, width: usize) -> Option<Line<'static>> {
     let total = moment.cpus.total.as_ref()?;
     let busy = |core: &Core| core.eight.map_or(0.0, |eight| eight.busy());
@@ -338,9 +338,9 @@ mod tests {
     #[test]
     fn a_sentence_is_wrapped_in_the_signs_that_the_terminal_knows() {
         let sentence = "disk vda (2.64 ± 0.06 GB/s; ≥ 1.5 ± 0.1 GB/s) ".repeat(4);
-        let held = LiveFlow { limit: Some(sentence.clone()), limit_by: "the rule".into(), ..flow() };
+        let limited = LiveFlow { limit: Some(sentence.clone()), limit_by: "the rule".into(), ..flow() };
         for width in [40, 60, 80, 200] {
-            let shown = drawn(&held, Some(&rich()), ASCII, width, 30);
+            let shown = drawn(&limited, Some(&rich()), ASCII, width, 30);
             assert!(shown.is_ascii(), "{shown}");
             let first = shown.lines().find(|line| line.contains("limited by")).expect("the sentence");
             // Nothing of a row is cut off but by a mark at its end.

@@ -152,7 +152,7 @@ fn columns_of(values: &[Option<f32>], columns: usize) -> Vec<Option<f64>> {
     (0..widened).map(|at| most(part(at)).map(f64::from)).collect()
 }
 
-/// A processor's time as a stacked bar: each class has its share of the columns, the rest is idle.
+/// A CPU's time as a stacked bar: each class has its share of the columns, the rest is idle.
 pub(crate) fn stack(theme: Theme, eight: Option<&Eight>, columns: usize) -> Vec<Span<'static>> {
     let Some(eight) = eight else { return vec![piece(theme, TextRole::Soft, " ".repeat(columns))] };
     let (mut spans, mut until, mut drawn) = (Vec::new(), 0.0, 0);

@@ -110,8 +110,8 @@ fn bottleneck(view: &View<'_>, width: usize, height: usize) -> Vec<Line<'static>
     if rows.len() > most {
         rows.truncate(most);
         if let Some(last) = rows.last_mut() {
-            let kept: String = last.chars().take(width.saturating_sub(4)).collect();
-            *last = format!("{kept}{}", theme.mark("…", "..."));
+            let fitting: String = last.chars().take(width.saturating_sub(4)).collect();
+            *last = format!("{fitting}{}", theme.mark("…", "..."));
         }
     }
     rows.into_iter().map(|row| Line::from(piece(theme, role, format!(" {row}")))).collect()

@@ -2,18 +2,16 @@
 //! name. Nothing of the server is known but what comes, so no part is measured alone, and the judge of transfers says
 //! what limited it.
 
-mod error;
 mod server_bytes;
 mod workers;
 
-use super::client::{ClientSettings, HttpConnection};
 use super::error::GetError;
-use super::remote::{Remote, RemoteFile, probe as ask_for};
+use super::remote::{self, Remote, RemoteFile};
+use crate::client::{ClientSettings, HttpConnection};
 use crate::evidence::measurement_of;
 use crate::http::url::HttpUrl;
 use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
-use error::ServerFlowError;
 use linerate_facts::failure::Failure;
 use linerate_facts::host::HostSampler;
 use linerate_facts::room::StorageLimits;
@@ -23,16 +21,17 @@ use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
 use linerate_measure::event::Event;
 use linerate_measure::measure::interval::Interval;
+use linerate_measure::measure::running::worker_results;
 use linerate_measure::measure::statistics::{median, spread};
-use linerate_measure::measure::window::{OwnMeter, Watch, WindowObservation, WindowSpec, WorkerObservation};
-use linerate_measure::measure::{Measurement, Stage, WorkerResult};
+use linerate_measure::measure::window::{OwnMeter, Watch, WindowObservation, WindowSpec};
+use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
 use linerate_measure::run::{Run, RunContext};
-use linerate_model::plan::{Goal, Plan, WorkerPlan};
+use linerate_model::plan::{Goal, WorkerPlan};
 use linerate_system::stop::Stop;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use workers::ServerWorkers;
+use workers::{ServerFlowError, ServerWorkers};
 
 /// Of a shorter file the requests would be measured.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -65,7 +64,7 @@ impl ServerFlowSpec {
 pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Result<Run, Failure> {
     let (sysroot, stop) = (context.sysroot, context.stop);
     context.listener.hear(&Event::Step("probe"));
-    let file = ask(spec, stop)?;
+    let file = probe_file(spec, stop)?;
     let machine = probe(sysroot);
     let server = file.address.ok_or_else(|| Failure::lacks(format!("{}: it has no address", spec.url)))?;
     context.listener.hear(&Event::Step("plan"));
@@ -94,10 +93,10 @@ pub fn measure_server(mut context: RunContext<'_>, spec: &ServerFlowSpec) -> Res
 }
 
 /// What the server says of the file.
-fn ask(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure> {
+fn probe_file(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure> {
     let settings = spec.settings(stop);
     let mut connection: Option<HttpConnection<'_>> = None;
-    let found = ask_for(&mut connection, &settings, &spec.url).map_err(|error| match error {
+    let found = remote::probe(&mut connection, &settings, &spec.url).map_err(|error| match error {
         GetError::Interrupted => Failure::Interrupted,
         error => Failure::lacks(format!("source {error}")),
     })?;
@@ -121,10 +120,10 @@ fn ask(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure> {
 }
 
 /// What was seen.
-struct Observed {
-    seen: WindowObservation,
+struct ServerObservation {
+    window: WindowObservation,
     /// The interfaces that its connections used.
-    used: FlowDevices,
+    devices: FlowDevices,
     method: String,
     sync_seconds: f64,
 }
@@ -135,10 +134,10 @@ fn observe(
     spec: &ServerFlowSpec,
     file: &RemoteFile,
     flow: &ServerFlow,
-) -> Result<(Observed, Option<ServerFlowError>), ServerFlowError> {
-    let window = Duration::from_secs_f64(spec.goal.seconds.unwrap_or(WINDOW_SECONDS));
+) -> Result<(ServerObservation, Option<ServerFlowError>), ServerFlowError> {
+    let window_time = Duration::from_secs_f64(spec.goal.seconds.unwrap_or(WINDOW_SECONDS));
     let repeats = spec.goal.repeats.max(1);
-    let seconds = (WARM_UP + window * repeats).as_secs_f64();
+    let seconds = (WARM_UP + window_time * repeats).as_secs_f64();
     context.listener.hear(&Event::Started { stage: Stage::Get, name: "server".into(), seconds });
     let workers = ServerWorkers::start(spec, file, flow, context.stop)?;
     let mut shown = 0.0;
@@ -149,36 +148,23 @@ fn observe(
         }
         !workers.running.any_ended()
     };
-    let windows = WindowSpec { warm_up: WARM_UP, window, repeats };
+    let windows = WindowSpec { warm_up: WARM_UP, window: window_time, repeats };
     let host = HostSampler::of_cpus(context.sysroot).and_devices();
     let watch = Watch::new(windows, context.stop).beside(host);
-    let Ok(seen) = watch.observe(&mut OwnMeter(workers.running.counters.clone()), &mut tick);
+    let Ok(window) = watch.observe(&mut OwnMeter(workers.running.counters.clone()), &mut tick);
     let method = workers.running.method();
-    let used = workers.interfaces();
+    let devices = workers.interfaces();
     let ended = workers.end();
     let failed = ended.error.filter(|_| !context.stop.is_ended());
     match failed {
-        Some(error) if seen.samples.is_empty() => Err(error),
-        failed => Ok((Observed { seen, used, method, sync_seconds: ended.sync_seconds }, failed)),
+        Some(error) if window.samples.is_empty() => Err(error),
+        failed => {
+            Ok((ServerObservation { window, devices, method, sync_seconds: ended.sync_seconds }, failed))
+        }
     }
 }
 
-/// What was seen of a worker, with the names of its ends.
-fn result(seen: &WorkerObservation, worker: &WorkerPlan, plan: &Plan) -> WorkerResult {
-    WorkerResult {
-        worker: worker.index,
-        source: plan.sources[worker.source].resource.clone(),
-        path: Some(plan.paths[worker.path].resource.clone()),
-        core: Some(worker.core),
-        bytes_per_second: seen.bytes_per_second,
-        cpu_share: seen.cpu_share,
-        waiting_source: seen.waiting_source,
-        waiting_sink: seen.waiting_sink,
-        ..WorkerResult::default()
-    }
-}
-
-impl Observed {
+impl ServerObservation {
     fn figure(
         self,
         spec: &ServerFlowSpec,
@@ -186,15 +172,18 @@ impl Observed {
         file: &RemoteFile,
         disks: BTreeSet<String>,
     ) -> Measurement {
-        let WindowObservation { samples, bytes, host, workers, .. } = self.seen;
-        let workers: Vec<WorkerResult> = workers
-            .iter()
-            .zip(&flow.plan.workers)
-            .map(|(seen, plan)| result(seen, plan, &flow.plan))
-            .collect();
+        let plan = &flow.plan;
+        let mut workers = worker_results(&self.window, |index| {
+            let WorkerPlan { source, path, .. } = &plan.workers[index];
+            (plan.sources[*source].resource.clone(), Some(plan.paths[*path].resource.clone()))
+        });
+        for (worker, planned) in workers.iter_mut().zip(&plan.workers) {
+            worker.core = Some(planned.core);
+        }
+        let WindowObservation { samples, bytes, host, .. } = self.window;
         let streams = counted(workers.len() as u64, "stream");
-        let used = FlowDevices { disks, ..self.used };
-        let figure = measurement_of(&host, Stage::Get, workers, bytes, &used);
+        let devices = FlowDevices { disks, ..self.devices };
+        let figure = measurement_of(&host, Stage::Get, workers, bytes, &devices);
         let protocol = if file.url.secure { "HTTP/1.1 under TLS" } else { "HTTP/1.1" };
         let interval = Interval::of(&samples).map(|interval| [interval.low, interval.high]);
         Measurement {

@@ -1,12 +1,12 @@
 //! The bytes of a file of a server without an end: part after part, over a connection of its own.
 
-use super::super::client::{ClientSettings, HttpConnection};
 use super::super::error::GetError;
-use super::super::remote::{RemoteFile, ask_again, length, refuse};
+use super::super::part_request::{AHEAD_BYTES, begin_part, range_lines};
+use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
+use crate::client::{ClientSettings, HttpConnection};
 use crate::flow_sockets::FlowSockets;
-use crate::http::head::ResponseHead;
-use crate::http::ranges::{ByteRange, parse_content_range};
+use crate::http::ranges::ByteRange;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
 use std::io::{self, Read};
@@ -14,8 +14,6 @@ use std::sync::Arc;
 
 /// A part, where the server sends parts.
 const PART_BYTES: u64 = 64 << 20;
-/// The next one is asked for when so much of this one is still to come: more than a socket's buffers hold.
-const AHEAD_BYTES: u64 = 16 << 20;
 
 /// What one worker reads: every part whose number is its own, round and round.
 #[derive(Debug)]
@@ -80,7 +78,7 @@ impl Read for PartReader<'_> {
 impl PartReader<'_> {
     fn read_part(&mut self, into: &mut [u8]) -> Result<usize, GetError> {
         if self.left == 0 {
-            self.begin_part()?;
+            self.begin_next_part()?;
         }
         let url = &self.file.url;
         let broken = || GetError::CutShort { url: url.to_string(), missing: self.left };
@@ -94,35 +92,19 @@ impl PartReader<'_> {
         if self.ahead.is_none() && self.left <= AHEAD_BYTES && connection.serves_ahead(url) {
             let part = next_part(self.file, &mut self.next, self.step);
             // Where that fails, what is left of this part may come all the same.
-            let sent = connection.send(&[("GET", url, &lines_for(self.file, part))]);
+            let sent = connection.send(&[("GET", url, &range_lines(self.file, part))]);
             self.ahead = Some(AheadPart { part, is_asked: sent.is_ok() });
         }
         Ok(read)
     }
 
-    /// Asks for the next part where that was not done yet, and reads the head of its answer.
-    fn begin_part(&mut self) -> Result<(), GetError> {
-        let url = &self.file.url;
-        let answered = match (self.ahead.take(), self.connection.as_mut()) {
-            (Some(AheadPart { part, is_asked: true }), Some(connection)) => match connection.answer(url) {
-                // A server may close a connection that it kept, also between two answers.
-                Err(GetError::Broken { .. }) => Err(part),
-                head => Ok((part, head?)),
-            },
-            (Some(AheadPart { part, .. }), _) => {
-                self.connection = None;
-                Err(part)
-            }
-            (None, _) => Err(next_part(self.file, &mut self.next, self.step)),
-        };
-        let (part, head) = match answered {
-            Ok(answered) => answered,
-            Err(part) => {
-                let lines = lines_for(self.file, part);
-                (part, ask_again(&mut self.connection, self.settings, "GET", url, &lines)?)
-            }
-        };
-        check(self.file, part, &head)?;
+    fn begin_next_part(&mut self) -> Result<(), GetError> {
+        let AheadPart { part, is_asked } = self.ahead.take().unwrap_or_else(|| AheadPart {
+            part: next_part(self.file, &mut self.next, self.step),
+            is_asked: false,
+        });
+        let lines = range_lines(self.file, part);
+        begin_part(&mut self.connection, self.settings, self.file, part, &lines, is_asked)?;
         self.left = part.last - part.first + 1;
         Ok(())
     }
@@ -136,31 +118,6 @@ fn next_part(file: &RemoteFile, number: &mut u64, step: u64) -> ByteRange {
     let first = (*number % file.bytes.div_ceil(PART_BYTES)) * PART_BYTES;
     *number = number.wrapping_add(step);
     ByteRange { first, last: (first + PART_BYTES).min(file.bytes) - 1 }
-}
-
-fn lines_for(file: &RemoteFile, part: ByteRange) -> String {
-    match file.has_ranges {
-        true => {
-            format!("Range: bytes={}-{}\r\n{}", part.first, part.last, file.condition().unwrap_or_default())
-        }
-        false => String::new(),
-    }
-}
-
-/// It is the answer that was asked for.
-fn check(file: &RemoteFile, part: ByteRange, head: &ResponseHead) -> Result<(), GetError> {
-    let url = &file.url;
-    refuse(head, url)?;
-    let bytes = length(head, url)?;
-    if file.has_ranges && head.status == 200 {
-        return Err(GetError::Changed { url: url.to_string() });
-    }
-    let sent = head.headers.text("content-range").and_then(parse_content_range);
-    let is_part = sent.map_or(!file.has_ranges, |(range, _)| range == part);
-    if !is_part || bytes != part.last - part.first + 1 {
-        return Err(GetError::OtherPart { url: url.to_string() });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
-use super::error::ServerFlowError;
 use super::server_bytes::ServerBytes;
 use crate::flow_sockets::FlowSockets;
 use linerate_machine::flow_devices::FlowDevices;
@@ -11,13 +10,29 @@ use linerate_measure::run::from_server::ServerFlow;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::incoming::{IncomingBytes, IncomingStart};
 use linerate_transport::flow::receive::Terms;
-use linerate_transport::flow::sink::SinkStore;
+use linerate_transport::flow::sink::{SinkError, SinkStore};
+use linerate_transport::flow::worker::WorkerError;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use thiserror::Error;
 
 /// A disk keeps what came within this; beyond what a storing thread waits for it itself.
 const SETTLING: Duration = Duration::from_secs(32);
+
+/// Why a flow from a server was not measured, or ended early: one sentence of the result.
+#[derive(Debug, Error)]
+pub(super) enum ServerFlowError {
+    #[error("a worker did not start: {0}")]
+    NoThread(io::Error),
+    #[error("no worker has room: this process may use too few CPUs, or too little memory")]
+    NoRoom,
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
 
 /// Workers at work; dropping this stops them.
 pub(super) struct ServerWorkers<'a> {

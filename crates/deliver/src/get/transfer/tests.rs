@@ -83,12 +83,12 @@ fn what_another_stream_goes_on_with_is_no_failure_of_the_file() {
     let (file, _) = begin(BLOCK_BYTES, place.path());
     for _ in 0..3 * MOST_FAILURES {
         let work = next(&file, 1).expect("a piece");
-        assert!(matches!(file.done(Work::Fetch(work), Err(GetError::Revoked)), Ended::NotYet));
+        assert!(matches!(file.done(FileWork::Fetch(work), Err(GetError::Revoked)), Ended::NotYet));
     }
     assert_eq!(file.failures(), 0);
     let piece = next(&file, 1).expect("a piece");
     file.landed(0, 7).expect("noted");
-    assert!(matches!(file.done(Work::Fetch(piece), Ok(())), Ended::Whole));
+    assert!(matches!(file.done(FileWork::Fetch(piece), Ok(())), Ended::Whole));
 }
 
 #[test]

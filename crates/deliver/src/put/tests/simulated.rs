@@ -1,13 +1,13 @@
 //! Files put on a server that fails, lies, dies and loses bytes, start after start: what has its name there, what is gone
 //! on with, and what is counted as put.
 
-use super::super::source_file::SourceFile;
+use super::super::sources::SourceFile;
 use super::super::stream::PutStream;
 use super::super::{PutError, PutWork};
-use crate::get::client::ClientSettings;
-use crate::get::stream_windows::StreamWindows;
+use crate::client::ClientSettings;
 use crate::serve::ServingFolder;
 use crate::stream_tally::StreamTally;
+use crate::stream_windows::StreamWindows;
 use crate::tests::network;
 use crate::tests::planted::PlantedBug;
 use crate::tests::server::{Fault, Server, accepted, cleared, place};

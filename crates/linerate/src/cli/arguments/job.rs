@@ -102,12 +102,12 @@ impl JobArgs {
             [] if sync.is_some() => vec![Access::Write],
             [] if may_write => vec![Access::Read, Access::Write],
             [] => vec![Access::Read],
-            told => told.to_vec(),
+            named => named.to_vec(),
         };
         let orders = match (&self.pattern[..], &self.transfer[..]) {
             ([], []) if sync.is_none() => vec![AccessOrder::Sequential, AccessOrder::Random],
             ([], _) => vec![AccessOrder::Sequential],
-            (told, _) => told.to_vec(),
+            (named, _) => named.to_vec(),
         };
         // A ring hands each sync to a thread of the kernel: one at a time is faster called.
         let one_at_a_time = sync.is_some() && self.queue_depth.iter().all(|depth| *depth == 1);

@@ -86,7 +86,7 @@ pub struct NetworkArgs {
     /// Socket buffers to ask for at both ends, which bound the window of TCP [default: the kernel's]
     #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
     pub window: Option<u64>,
-    /// Where threads run: auto (next to their NIC, at both ends), none, or a list of processors such as 2,4,6; repeat to
+    /// Where threads run: auto (next to their NIC, at both ends), none, or a list of CPUs such as 2,4,6; repeat to
     /// measure each figure each way
     #[arg(long, value_name = "auto|none|LIST", value_parser = pin, default_value = "auto")]
     pub pin: Vec<Pin>,
@@ -151,9 +151,9 @@ fn pin(text: &str) -> Result<Pin, String> {
         "none" => Ok(Pin::None),
         list => {
             let cores: Result<Vec<u32>, _> = list.split(',').map(|core| core.trim().parse()).collect();
-            cores.map(Pin::Cores).map_err(|_| {
-                format!("“{list}” is no list of processors: write auto, none, or numbers like 2,4,6")
-            })
+            cores
+                .map(Pin::Cores)
+                .map_err(|_| format!("“{list}” is no list of CPUs: write auto, none, or numbers like 2,4,6"))
         }
     }
 }

@@ -84,26 +84,26 @@ fn table() -> Vec<OtherOption> {
 /// One sentence where the words hold an option of another tool, none where the error is another one.
 /// `command` is the command that they were given to.
 pub(crate) fn answer(error: &clap::Error, command: &str) -> Option<String> {
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
-    let given = given.split([' ', '=']).next().unwrap_or(given);
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let word = word.split([' ', '=']).next().unwrap_or(word);
     match error.kind() {
-        ErrorKind::UnknownArgument => sentence(given, command),
+        ErrorKind::UnknownArgument => sentence(word, command),
         // `--buffered=1`
         ErrorKind::TooManyValues => {
-            let known = table().iter().any(|row| row.names.iter().any(|name| name == given));
-            known.then(|| format!("{given} takes no value here: give it alone, or leave it away"))
+            let known = table().iter().any(|row| row.names.iter().any(|name| name == word));
+            known.then(|| format!("{word} takes no value here: give it alone, or leave it away"))
         }
         _ => None,
     }
 }
 
-fn sentence(given: &str, command: &str) -> Option<String> {
+fn sentence(word: &str, command: &str) -> Option<String> {
     let named =
-        |row: &&OtherOption| row.names.iter().any(|name| name.replace('_', "-") == given.replace('_', "-"));
+        |row: &&OtherOption| row.names.iter().any(|name| name.replace('_', "-") == word.replace('_', "-"));
     let table = table();
     // What two tools call the same is meant as the one whose command it is.
     let row = table.iter().filter(named).max_by_key(|row| row.command == command)?;
-    let name = format!("{}'s {given}", row.tool);
+    let name = format!("{}'s {word}", row.tool);
     let note = if row.note.is_empty() { String::new() } else { format!(": {}", row.note) };
     if row.ours.is_empty() {
         return Some(format!("{name} has no option here{note}"));
@@ -148,12 +148,12 @@ mod tests {
                 if command.get_arguments().any(ours) {
                     continue; // ours, too: clap reads it
                 }
-                let said =
+                let message =
                     answered(&[row.command, name, "1"]).unwrap_or_else(|| panic!("{name} is not answered"));
-                assert!(said.starts_with(&format!("{}'s {name}", row.tool)), "{said}");
+                assert!(message.starts_with(&format!("{}'s {name}", row.tool)), "{message}");
                 assert!(
-                    row.ours.iter().all(|option| said.contains(option)) && said.lines().count() == 1,
-                    "{said}"
+                    row.ours.iter().all(|option| message.contains(option)) && message.lines().count() == 1,
+                    "{message}"
                 );
             }
         }

@@ -32,8 +32,7 @@ pub struct ReportArgs {
     /// What to print on standard output [default: text]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["html", "json"])]
     pub format: Option<FormatArg>,
-    /// Replace what says whose machine it is, the same by the same everywhere: host names, addresses, folders,
-    /// users, serial numbers
+    /// Replace host names, addresses, folders, users and serial numbers; equal ones stay equal
     #[arg(long)]
     pub anonymous: bool,
     #[arg(from_global)]
@@ -63,7 +62,7 @@ pub struct CompareArgs {
     /// is saved]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Of each run but the first, which rules call 'first'
+    /// Rules for each run but the first, which they call 'first'
     #[command(flatten)]
     pub expect: ExpectArgs,
 }

@@ -6,7 +6,7 @@ use super::route::CopyRoute;
 use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
 use crate::cli::saving::keep;
-use crate::cli::transferred::complain_of;
+use crate::cli::transferred::{complain_of, not_moved};
 use linerate_deliver::TransferEnd;
 use linerate_deliver::get::GetError;
 use linerate_facts::failure::Failure;
@@ -79,15 +79,7 @@ impl Copied {
         if self.is_dry_run {
             return text;
         }
-        for (count, what) in [
-            (self.counts.already_there, "there already, with the same size and time"),
-            (self.counts.unfinished, "unfinished: the same command goes on where it ended"),
-            (self.counts.failed, "failed"),
-        ] {
-            if count > 0 {
-                text.push_str(&format!("{} {what}\n", counted(count, "file")));
-            }
-        }
+        text += &not_moved([self.counts.already_there, self.counts.unfinished, self.counts.failed]);
         text.push_str(&sentence(&self.end.run, self.counts.copied));
         text
     }
@@ -105,13 +97,13 @@ fn sentence(run: &Run, files: u64) -> String {
     let rate = transfer.moved_bytes as f64 / seconds.max(1e-9);
     let (size, bytes_rate, bits_rate) =
         (show_size(transfer.moved_bytes), show_bytes_rate(rate), show_bits_rate(rate));
-    let kept = match transfer.kept_bytes {
+    let already_there = match transfer.kept_bytes {
         0 => String::new(),
-        kept => format!(" ({} were there)", show_size(kept)),
+        already_there => format!(" ({} were there)", show_size(already_there)),
     };
-    let limit = run.diagnosis.as_ref().and_then(|found| found.bottleneck.as_ref());
+    let limit = run.bottleneck();
     let limit = limit.map_or(String::new(), |limit| format!(" {}", printable(&limit.sentence)));
-    format!("{files}, {size}{kept} in {}: {bytes_rate} ({bits_rate}).{limit}\n", time(seconds))
+    format!("{files}, {size}{already_there} in {}: {bytes_rate} ({bits_rate}).{limit}\n", time(seconds))
 }
 
 /// `3 min 20 s`; of less than a minute with a tenth of a second.

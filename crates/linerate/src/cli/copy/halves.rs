@@ -186,20 +186,20 @@ fn streams_over(round_trip: Option<Duration>) -> u32 {
 }
 
 /// What cannot be copied to that place, before anything is written.
-fn refuse(found: &FileSelection, output: &Path) -> Result<(), Failure> {
+fn refuse(selection: &FileSelection, output: &Path) -> Result<(), Failure> {
     if output.exists() && !output.is_dir() {
         return Err(Failure::Usage(format!(
             "{}: it is a file, and a folder or several files cannot get its place; name a folder",
             output.display()
         )));
     }
-    if let Some(place) = same_place(found) {
+    if let Some(place) = same_place(selection) {
         return Err(Failure::Usage(format!(
             "two of the files would be {}: copy one after the other",
             place.display()
         )));
     }
-    match found.link_on_the_way(output) {
+    match selection.link_on_the_way(output) {
         None => Ok(()),
         Some(link) => Err(Failure::Usage(format!(
             "{}: it is a link, and a folder is copied there, which would lead elsewhere; remove the link, or name another \
@@ -210,15 +210,15 @@ fn refuse(found: &FileSelection, output: &Path) -> Result<(), Failure> {
 }
 
 /// A line for each file that is not there, and one for all.
-fn would_copy(found: &FileSelection) -> Vec<String> {
-    let missing: Vec<(&Path, u64)> = found.missing().collect();
+fn would_copy(selection: &FileSelection) -> Vec<String> {
+    let missing: Vec<(&Path, u64)> = selection.missing().collect();
     let bytes = missing.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     let line = |(path, bytes): &(&Path, u64)| {
         format!("{}: {}", foreign(&path.display().to_string()), show_size(*bytes))
     };
     let mut lines: Vec<String> = missing.iter().take(MOST_NAMED).map(line).collect();
-    let there = found.count() - missing.len();
-    let links = match found.link_count() as u64 {
+    let there = selection.count() - missing.len();
+    let links = match selection.link_count() as u64 {
         0 => String::new(),
         count => format!("; {} made where absent", counted(count, "link")),
     };

@@ -4,7 +4,7 @@ use super::message::{Greeting, HalfEnd, HalfRequest, Message, ReadyHalf};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::network_contains;
 use linerate_system::addresses::{InterfaceAddress, interface_addresses};
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use linerate_transport::address::resolve_all;
 use linerate_transport::ssh::{BringError, SshEnd, SshHost, SshProgram};
@@ -30,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// ssh has this long to end once nothing comes from it any more.
 const ENDING: Duration = Duration::from_millis(500);
-const LOOK: Duration = Duration::from_millis(20);
 /// One of its addresses has this long to answer.
 const CONNECT: Duration = Duration::from_secs(3);
 /// … and this long once another has.
@@ -111,11 +110,11 @@ impl<'a> OtherHalf<'a> {
         let began = clock::now();
         while clock::since(began) < START {
             let ended = self.program.ended();
-            match self.received.recv_timeout(LOOK) {
+            match self.received.recv_timeout(POLL_INTERVAL) {
                 Ok(received) => return Ok(received),
                 Err(_) if stop.is_ended() => return Err(Failure::Interrupted),
                 Err(RecvTimeoutError::Disconnected) if ended.is_none() => {
-                    stop.wait(LOOK);
+                    stop.wait(POLL_INTERVAL);
                 }
                 Err(_) => {}
             }
@@ -176,7 +175,7 @@ impl<'a> OtherHalf<'a> {
                 let patience = if stop.is_ended() { SHORT_PATIENCE } else { PATIENCE };
                 (self.here, ends) = (None, Some((clock::now(), patience)));
             }
-            match self.received.recv_timeout(LOOK) {
+            match self.received.recv_timeout(POLL_INTERVAL) {
                 Ok(Received::Message(Message::Ended(end))) => return Ok(*end),
                 Ok(Received::Message(Message::Refused { status, sentence })) => {
                     return Err(NoEnd::Refused(refused(self.host, status, &sentence)));

@@ -48,7 +48,7 @@ impl MachineView {
     }
 
     fn sample(&self) {
-        let order = WatchSpec {
+        let spec = WatchSpec {
             measured: Default::default(),
             interval: SAMPLE,
             nics: Vec::new(),
@@ -57,7 +57,7 @@ impl MachineView {
             lean: true,
         };
         let mut counted = thread_cpu();
-        let mut watch = match LiveWatch::start(&Sysroot::live(), &order) {
+        let mut watch = match LiveWatch::start(&Sysroot::live(), &spec) {
             Ok(watch) => watch,
             Err(why) => return *lock(&self.blind) = Some(why.to_string()),
         };

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub(super) use transfer_lines::TransferLines;
 
 /// How far a long piece of work is, is read this often.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Progress {
                     let left = left
                         .map(|total| clock::since(begin).as_secs_f64() * (total - now) as f64 / now as f64);
                     progress.reached(show(now) + &of, left);
-                    if over.wait(LOOK) {
+                    if over.wait(POLL_INTERVAL) {
                         return;
                     }
                 }

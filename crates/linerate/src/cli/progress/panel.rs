@@ -51,15 +51,15 @@ struct ProgressState {
 }
 
 #[derive(Debug)]
-struct Shared {
-    said: Mutex<ProgressState>,
+struct SharedProgress {
+    state: Mutex<ProgressState>,
     woken: Condvar,
 }
 
 /// The panel of a command, until it is finished or dropped.
 #[derive(Debug)]
 pub(super) struct StatusPanel {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     machine: Option<MachineView>,
     drawing: Option<JoinHandle<()>>,
     lines: StatusLines,
@@ -69,8 +69,8 @@ impl StatusPanel {
     /// Starts its threads; none where the system gives none.
     pub(in crate::cli) fn start(command: &'static str, shows: Shows, output: &Output) -> Option<StatusPanel> {
         let flow = LiveFlow { command: command.into(), stage: FlowStage::Step, ..LiveFlow::default() };
-        let said = ProgressState { flow, begin: clock::now(), end: None, lines: Vec::new(), over: false };
-        let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
+        let state = ProgressState { flow, begin: clock::now(), end: None, lines: Vec::new(), over: false };
+        let shared = Arc::new(SharedProgress { state: Mutex::new(state), woken: Condvar::new() });
         let resumed = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGCONT, Arc::clone(&resumed)).ok()?;
         let machine = if shows == Shows::Panel { Some(MachineView::start()?) } else { None };
@@ -96,7 +96,7 @@ impl StatusPanel {
     /// What was measured stays, the panel goes.
     pub(in crate::cli) fn finish(&mut self) {
         self.machine.iter().for_each(MachineView::stop);
-        lock(&self.shared.said).over = true;
+        lock(&self.shared.state).over = true;
         self.shared.woken.notify_all();
         if let Some(drawing) = self.drawing.take() {
             // A panic of the view takes nothing from the measurement.
@@ -107,13 +107,13 @@ impl StatusPanel {
 
     /// How far a piece of work is, and how long it will still take.
     pub(in crate::cli) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
-        let mut said = lock(&self.shared.said);
-        said.flow.name = how_far;
-        said.end = seconds_left.map(|left| clock::now() + seconds(left));
+        let mut state = lock(&self.shared.state);
+        state.flow.name = how_far;
+        state.end = seconds_left.map(|left| clock::now() + seconds(left));
     }
 
     pub(in crate::cli) fn hear(&self, event: &Event) {
-        lock(&self.shared.said).hear(event);
+        lock(&self.shared.state).hear(event);
         if matches!(event, Event::Measured(_) | Event::Note(_) | Event::Failed(_) | Event::Step(_)) {
             self.shared.woken.notify_all();
         }
@@ -173,7 +173,7 @@ impl ProgressState {
 }
 
 struct Drawing {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     machine: Option<MachineView>,
     shows: Shows,
     /// Somebody has stopped us and let us go on: other programs have written since.
@@ -186,7 +186,7 @@ impl Drawing {
     fn run(mut self) {
         let (theme, mut counted, mut seen_ms) = (Theme::of_environment(), thread_cpu(), 0);
         loop {
-            let (flow, elapsed, above, over) = self.said();
+            let (flow, elapsed, above, over) = self.state();
             let newest = self.machine.as_ref().and_then(|machine| machine.latest.newest());
             let moment = newest.as_ref().map(|shown| &shown.moment);
             if let Some(moment) = moment.filter(|moment| moment.at_ms != seen_ms) {
@@ -206,14 +206,14 @@ impl Drawing {
     }
 
     /// What is to be drawn, at the next tick or as soon as there is something that stays.
-    fn said(&self) -> (LiveFlow, Duration, Vec<String>, bool) {
-        let said = lock(&self.shared.said);
-        let waiting = |said: &mut ProgressState| !said.over && said.lines.is_empty();
-        let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
-        let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let mut flow = said.flow.clone();
-        flow.seconds_left = said.end.map(|end| end.saturating_duration_since(clock::now()).as_secs_f64());
-        (flow, clock::since(said.begin), std::mem::take(&mut said.lines), said.over)
+    fn state(&self) -> (LiveFlow, Duration, Vec<String>, bool) {
+        let state = lock(&self.shared.state);
+        let waiting = |state: &mut ProgressState| !state.over && state.lines.is_empty();
+        let waited = self.shared.woken.wait_timeout_while(state, DRAW, waiting);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut flow = state.flow.clone();
+        flow.seconds_left = state.end.map(|end| end.saturating_duration_since(clock::now()).as_secs_f64());
+        (flow, clock::since(state.begin), std::mem::take(&mut state.lines), state.over)
     }
 
     fn draw(
@@ -265,27 +265,27 @@ mod tests {
     #[test]
     fn the_words_of_a_measurement_become_its_flow() {
         let flow = LiveFlow { command: "run".into(), ..LiveFlow::default() };
-        let mut said =
+        let mut state =
             ProgressState { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
-        said.hear(&Event::Started { stage: Stage::Path, name: "TCP".into(), seconds: 2.0 });
-        said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
+        state.hear(&Event::Started { stage: Stage::Path, name: "TCP".into(), seconds: 2.0 });
+        state.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
         // The first look of the next window: nothing is known, which is not that nothing moves.
-        said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
+        state.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
         let shares =
             WorkerShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2, incoming: false };
-        said.hear(&Event::Workers(shares));
-        assert_eq!((said.flow.stage, said.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
-        assert_eq!(said.flow.bytes_per_second, Some(5e8));
-        assert_eq!(said.flow.workers.map(|workers| (workers.count, workers.starved)), Some((2, 0.8)));
-        said.hear(&Event::Failed("a \x1b[2J peer".into()));
-        said.hear(&Event::Step("scratch"));
-        assert_eq!(said.flow.name, "writing a scratch file");
+        state.hear(&Event::Workers(shares));
+        assert_eq!((state.flow.stage, state.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
+        assert_eq!(state.flow.bytes_per_second, Some(5e8));
+        assert_eq!(state.flow.workers.map(|workers| (workers.count, workers.starved)), Some((2, 0.8)));
+        state.hear(&Event::Failed("a \x1b[2J peer".into()));
+        state.hear(&Event::Step("scratch"));
+        assert_eq!(state.flow.name, "writing a scratch file");
         assert_eq!(
-            (said.flow.workers, said.flow.bytes_per_second),
+            (state.flow.workers, state.flow.bytes_per_second),
             (None, None),
             "another thing is done now"
         );
-        assert_eq!(said.flow.command, "run");
-        assert!(said.lines.len() == 1 && !said.lines[0].contains('\x1b'), "{:?}", said.lines);
+        assert_eq!(state.flow.command, "run");
+        assert!(state.lines.len() == 1 && !state.lines[0].contains('\x1b'), "{:?}", state.lines);
     }
 }

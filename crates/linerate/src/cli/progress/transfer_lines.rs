@@ -25,7 +25,7 @@ impl Progress {
     ) -> T {
         let Some(every) = args.interval else {
             let begun = clock::now();
-            let show = |bytes: u64| shown(bytes, total_bytes, clock::since(begun));
+            let show = |bytes: u64| size_and_rate(bytes, total_bytes, clock::since(begun));
             return Progress::during(command, output, total_bytes, done, show, || work(None));
         };
         let lines = TransferLines { line: None, output, is_json: args.json };
@@ -70,7 +70,7 @@ fn present(line: &TransferProgress) -> String {
 }
 
 /// `1.2 GiB, 812 MB/s`; the total without a rate.
-fn shown(bytes: u64, total: Option<u64>, time: Duration) -> String {
+fn size_and_rate(bytes: u64, total: Option<u64>, time: Duration) -> String {
     match total == Some(bytes) {
         true => show_size(bytes),
         false => {

@@ -22,16 +22,16 @@ const MACHINES: [(&str, &str); 4] = [
     ("../machines/appro-1224xi.toml", include_str!("../../../../../examples/machines/appro-1224xi.toml")),
 ];
 
-fn named(all: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+fn text_of(all: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
     all.iter().find(|(other, _)| *other == name).map(|(_, text)| *text)
 }
 
 pub(super) fn paper(name: &str) -> Option<&'static str> {
-    named(&PAPERS, name)
+    text_of(&PAPERS, name)
 }
 
 pub(super) fn machine(name: &str) -> Option<&'static str> {
-    named(&MACHINES, name)
+    text_of(&MACHINES, name)
 }
 
 /// A line for each: its name, and what it is.

@@ -1,6 +1,6 @@
 //! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
 
-use super::{Target, ask, damaged, following, machine};
+use super::{TunedMachine, ask, read_journal};
 use crate::cli::arguments::{MeasureArgs, TuneOptions};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
@@ -8,10 +8,10 @@ use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
-use linerate_machine::probe::Machine;
+use linerate_machine::probe::{Machine, probe};
 use linerate_measure::run::again::{FigureContext, FigureSpec};
 use linerate_system::clock;
-use linerate_tune::journal::{Journal, JournalLock};
+use linerate_tune::journal::{Journal, JournalLock, JournalState};
 use linerate_tune::measure::{Effect, StateWindows, TrialResult, TrialSpec, Try, measure as try_all};
 use linerate_tune::{SettingChoice, TunePlan, process};
 use serde::Serialize;
@@ -29,9 +29,10 @@ pub(super) fn measure(
             "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
-    let target = Target::of(options, output)?;
+    let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(options, &kernel, output)?;
+    let machine = probe(&target.sysroot);
+    let plan = target.plan(options, &kernel, machine.clone());
     let tries = tries(&plan, choice)?;
     if tries.is_empty() {
         output.complain(
@@ -40,11 +41,11 @@ pub(super) fn measure(
         );
         return Ok(0);
     }
-    let what = asked(&tries, args);
+    let what = question(&tries, args);
     if !ask(&what, "Try these, and keep what helps", options.yes, output)? {
         return Ok(0);
     }
-    let order = TrialSpec {
+    let spec = TrialSpec {
         ground: FigureSpec {
             source: args.source.clone(),
             peers: args.peer.clone(),
@@ -54,7 +55,7 @@ pub(super) fn measure(
         rounds: args.repeats as usize,
         rate: options.rate,
     };
-    carry_out(&target, &kernel, &machine(options, output)?, &order, tries, options.json, output)
+    carry_out(&target, &kernel, &machine, &spec, tries, options.json, output)
 }
 
 /// What belongs to a process first.
@@ -64,7 +65,7 @@ fn tries(plan: &TunePlan, choice: &SettingChoice) -> Result<Vec<Try>, Failure> {
     Ok(own.map(Try::Process).chain(trials.into_iter().map(Try::Machine)).collect())
 }
 
-fn asked(tries: &[Try], args: &MeasureArgs) -> String {
+fn question(tries: &[Try], args: &MeasureArgs) -> String {
     let windows = f64::from(2 * args.repeats + 2) * args.seconds * 1.4;
     let mut out = String::new();
     for one in tries {
@@ -75,10 +76,10 @@ fn asked(tries: &[Try], args: &MeasureArgs) -> String {
 }
 
 fn carry_out(
-    target: &Target,
+    target: &TunedMachine,
     kernel: &linerate_tune::kernel_access::LiveKernel,
     machine: &Machine,
-    order: &TrialSpec,
+    spec: &TrialSpec,
     tries: Vec<Try>,
     json: bool,
     output: &Output,
@@ -90,28 +91,28 @@ fn carry_out(
     let (tried, stopped) = {
         let place = FigureContext { sysroot: &target.sysroot, machine, stop: &stop };
         let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
-        let whose = linerate_tune::measure::Target { access: kernel, host: &target.host, started: &started };
+        let whose =
+            linerate_tune::measure::TrialTarget { access: kernel, host: &target.host, started: &started };
         if changes {
-            let held = JournalLock::lock(&target.folder, &target.name)?;
-            let (mut log, records) = following(&held, target, output)?;
-            let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
-            let done = try_all(&whose, &mut journal, place, order, tries, &mut progress);
+            let lock = JournalLock::lock(&target.folder, &target.name)?;
+            let (mut log, state) = read_journal(&lock, target, output)?;
+            let mut journal = Journal::new(&mut log, state);
+            let done = try_all(&whose, &mut journal, place, spec, tries, &mut progress);
             match (journal.state().steps.is_empty(), journal.state().open().next().is_none()) {
-                (true, _) => held.discard()?,
-                (false, true) => held.put_aside()?,
+                (true, _) => lock.discard()?,
+                (false, true) => lock.put_aside()?,
                 _ => {}
             }
             done
         } else {
             // What belongs to a process needs no journal, and no right to one.
             let mut nowhere = Nowhere;
-            let mut journal =
-                Journal::new(&mut nowhere, Vec::new()).map_err(|damage| damaged(target, &damage.0))?;
-            try_all(&whose, &mut journal, place, order, tries, &mut progress)
+            let mut journal = Journal::new(&mut nowhere, JournalState::default());
+            try_all(&whose, &mut journal, place, spec, tries, &mut progress)
         }
     };
     progress.finish();
-    tell(target, &tried, json, output)?;
+    print_trials(target, &tried, json, output)?;
     match stopped {
         Some(Failure::Interrupted) => {
             output.complain("interrupted: what was being tried is as it was; what was kept before stays");
@@ -142,7 +143,12 @@ struct TrialsOutput<'a> {
     tried: &'a [TrialResult],
 }
 
-fn tell(target: &Target, tried: &[TrialResult], json: bool, output: &Output) -> Result<(), Failure> {
+fn print_trials(
+    target: &TunedMachine,
+    tried: &[TrialResult],
+    json: bool,
+    output: &Output,
+) -> Result<(), Failure> {
     if json {
         return output.print_json(&TrialsOutput {
             schema: 1,
@@ -166,14 +172,14 @@ fn tell(target: &Target, tried: &[TrialResult], json: bool, output: &Output) -> 
     output.print(&out)
 }
 
-fn show(tried: &TrialResult) -> String {
-    let mut out = format!("{} ({})\n", printable(&tried.name), tried.figure);
-    for change in &tried.settings {
+fn show(result: &TrialResult) -> String {
+    let mut out = format!("{} ({})\n", printable(&result.name), result.figure);
+    for change in &result.settings {
         let line = format!("{}: {} → {}", change.place, change.before, change.wanted);
         let _ = writeln!(out, "    {}", printable(&line));
     }
     if let (Some(effect), Some(share), Some(before), Some(wanted)) =
-        (tried.effect, tried.change, &tried.before, &tried.wanted)
+        (result.effect, result.change, &result.before, &result.wanted)
     {
         let word = match effect {
             Effect::Helped => "helped",
@@ -190,8 +196,8 @@ fn show(tried: &TrialResult) -> String {
         let _ = writeln!(out, "    as it was: {}", windows(before));
         let _ = writeln!(out, "    wanted:    {}", windows(wanted));
     }
-    let end = match (&tried.why, tried.given_by, tried.effect) {
-        (Some(why), ..) if tried.effect.is_none() => format!("not measured: {why}"),
+    let end = match (&result.why, result.given_by, result.effect) {
+        (Some(why), ..) if result.effect.is_none() => format!("not measured: {why}"),
         (Some(why), ..) => format!("not kept: {why}"),
         (None, Some(given_by), _) => format!("of the process: {given_by}"),
         (None, None, Some(Effect::Helped)) => "kept".into(),

@@ -164,9 +164,9 @@ fn others(rest: &[&Item], all: bool, width: usize) -> String {
 }
 
 /// What is about to be changed.
-pub(super) fn wishes(wishes: &[WantedValue], plan: &TunePlan) -> String {
+pub(super) fn changes(changes: &[WantedValue], plan: &TunePlan) -> String {
     let mut out = String::new();
-    for wish in wishes {
+    for wish in changes {
         let now = plan.settings.iter().find(|item| item.id == wish.id).and_then(|item| item.now.known());
         let _ = writeln!(
             out,
@@ -180,9 +180,9 @@ pub(super) fn wishes(wishes: &[WantedValue], plan: &TunePlan) -> String {
 }
 
 /// Files that are about to be written.
-pub(super) fn files(wishes: &[WantedValue]) -> String {
+pub(super) fn files(changes: &[WantedValue]) -> String {
     let mut out = String::new();
-    for wish in wishes {
+    for wish in changes {
         let _ = writeln!(out, "{}", printable(&wish.place.to_string()));
         for line in wish.value.lines() {
             let _ = writeln!(out, "    {}", printable(line));

@@ -47,35 +47,35 @@ const TEST_SECONDS: f64 = 4.0;
 const LAST_FRAMES: Duration = Duration::from_millis(300);
 
 /// Makes the movie, plays it to screens of this process, and sums up what they saw.
-pub(super) fn demo(words: &DemoArgs, output: &Output) -> Result<u8, Failure> {
+pub(super) fn demo(args: &DemoArgs, output: &Output) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    if words.tiles.len() > MOST_SCREENS {
+    if args.tiles.len() > MOST_SCREENS {
         return Err(Failure::Usage(format!(
             "--tiles {}: a demo has {MOST_SCREENS} screens at most; name fewer tiles",
-            words.tiles
+            args.tiles
         )));
     }
-    words.film.as_ref().map_or(Ok(()), |film| check_there(film))?;
-    let windows = (!words.no_windows).then(|| WindowGrid::on_display(words.tiles, words.tile)).transpose()?;
+    args.film.as_ref().map_or(Ok(()), |film| check_there(film))?;
+    let windows = (!args.no_windows).then(|| WindowGrid::on_display(args.tiles, args.tile)).transpose()?;
     let tile = match &windows {
         Some(windows) => windows.tile,
-        None => place::without_windows(words.tile)?,
+        None => place::without_windows(args.tile)?,
     };
     // Dropped last: the folder goes when nothing plays from it any more.
-    let folder = DemoFolder::make(most_bytes(words.tiles, tile), output)?;
-    let Some(movie) = movie(words, tile, &folder, &stop, output)? else {
+    let folder = DemoFolder::make(most_bytes(args.tiles, tile), output)?;
+    let Some(movie) = movie(args, tile, &folder, &stop, output)? else {
         return interrupted(folder.path(), output);
     };
     let (key, _) = Key::read_or_make_file(&folder.path().join("key"))?;
     let mut screens = screens(&movie, windows.as_ref())?;
     let player = player(movie.clone(), &screens)?;
     let hub = hub(&player, key.clone())?;
-    announce(words, &hub, &folder, output);
+    announce(args, &hub, &folder, output);
     let control = hub.addresses().first().map(SocketAddr::to_string).unwrap_or_default();
     for screen in &mut screens {
         screen.join(ServerSpec { address: control.clone(), key: key.clone() });
     }
-    let finished = play(&player, screens, words.seconds, &stop, output)?;
+    let finished = play(&player, screens, args.seconds, &stop, output)?;
     drop(hub);
     end(&player, &movie, finished, output)
 }
@@ -87,35 +87,35 @@ fn most_bytes(tiles: WallGrid, tile: Size) -> u64 {
 
 /// The movie in its folder; none where somebody stopped it.
 fn movie(
-    words: &DemoArgs,
+    demo_args: &DemoArgs,
     tile: Size,
     folder: &DemoFolder,
     stop: &Stop,
     output: &Output,
 ) -> Result<Option<Movie>, Failure> {
-    let grid = words.tiles;
+    let grid = demo_args.tiles;
     let most = (MOST_BYTES / (tile.frame_bytes() * grid.len()) as u64).clamp(1, u64::from(u32::MAX)) as u32;
     let folder = folder.path().join("demo");
-    let Some(film) = &words.film else {
-        let fps = words.fps.unwrap_or(CINEMA);
+    let Some(film) = &demo_args.film else {
+        let fps = demo_args.fps.unwrap_or(CINEMA);
         let frames = ((fps.per_second() * TEST_SECONDS).ceil() as u32).clamp(1, most);
         let args = WallGenerateArgs { folder, grid, tile, fps, frames, spread: Vec::new() };
         return painted(&args, stop, output);
     };
-    let words = ImportArgs {
+    let demo_args = ImportArgs {
         film: film.clone(),
         folder,
         size: None,
         pixels: None,
         grid,
         tile: Some(tile),
-        fps: words.fps,
+        fps: demo_args.fps,
         frames: Some(most),
         fit: Fit::Pad,
         stamp: false,
         spread: Vec::new(),
     };
-    cut(&words, stop, output)
+    cut(&demo_args, stop, output)
 }
 
 /// A screen for each tile, on a port of its own.
@@ -187,16 +187,16 @@ fn hub(player: &Arc<Player>, key: Key) -> Result<Hub, Failure> {
     Hub::start(conductor, HubSettings { listen: vec![any], page: Some(any), key })
 }
 
-fn announce(words: &DemoArgs, hub: &Hub, folder: &DemoFolder, output: &Output) {
+fn announce(args: &DemoArgs, hub: &Hub, folder: &DemoFolder, output: &Output) {
     for address in hub.addresses() {
         let key = folder.path().join("key");
         output.complain(&format!("control channel on {address}, its key in {}", key.display()));
     }
     if let Some(url) = hub.page_url() {
         output.complain(&format!("control page: {url}"));
-        open_page(words, &url);
+        open_page(args, &url);
     }
-    output.complain(match (words.no_windows, words.seconds) {
+    output.complain(match (args.no_windows, args.seconds) {
         (_, Some(_)) => "it plays; Ctrl-C ends it earlier",
         (true, None) => "it plays; Ctrl-C ends it",
         (false, None) => "it plays; q in a window or Ctrl-C ends it",

@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// … and at most after this.
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 /// How often ends are looked for.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The screens of one host.
 struct HostScreens {
@@ -112,7 +112,7 @@ impl LaunchedScreens {
             for host in &mut self.hosts {
                 host.look(&self.plan, &self.key, output);
             }
-            stop.wait(LOOK);
+            stop.wait(POLL_INTERVAL);
         }
         // All at once: they are waited for one after the other.
         self.hosts.iter_mut().filter_map(|host| host.running.as_mut()).for_each(LaunchedMembers::close_input);

@@ -24,16 +24,16 @@ pub(super) const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 }
 
 /// Paints the test movie, and says how fast.
 pub(super) fn generate(args: &WallGenerateArgs, output: &Output) -> Result<u8, Failure> {
-    made(&args.folder, output, |stop| painted(args, stop, output))
+    make(&args.folder, output, |stop| painted(args, stop, output))
 }
 
 /// Cuts the film, and says how fast.
 pub(super) fn import(args: &ImportArgs, output: &Output) -> Result<u8, Failure> {
-    made(&args.folder, output, |stop| cut(args, stop, output))
+    make(&args.folder, output, |stop| cut(args, stop, output))
 }
 
 /// Makes the movie, and says what was made, and how fast.
-fn made(
+fn make(
     folder: &Path,
     output: &Output,
     make: impl FnOnce(&Stop) -> Result<Option<Movie>, Failure>,
@@ -140,10 +140,10 @@ pub(super) fn cut(args: &ImportArgs, stop: &Stop, output: &Output) -> Result<Opt
         cut_film(&new, &spec, stop, &done)
     })? {
         ImportEnd::Stopped => Ok(None),
-        ImportEnd::Whole { frames, said } => {
+        ImportEnd::Whole { frames, stderr } => {
             let movie = new.finish(frames)?;
-            if let Some(said) = said {
-                output.complain(&format!("ffmpeg went on, but said: {said}"));
+            if let Some(stderr) = stderr {
+                output.complain(&format!("ffmpeg went on, but said: {stderr}"));
             }
             Ok(Some(movie))
         }

@@ -2,7 +2,7 @@
 
 use super::hosts;
 use super::launched::{LaunchedScreens, never_came};
-use super::view::View;
+use super::view::ServerView;
 use crate::cli::arguments::wall::{PageArg, WallServeArgs, resolve};
 use crate::cli::environment::{may_use_io_uring, power_commands};
 use crate::cli::output::Output;
@@ -87,8 +87,8 @@ fn wall_of(args: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall,
 fn key_of(args: &WallServeArgs, output: &Output) -> Result<Option<Key>, Failure> {
     match &args.key_file {
         Some(path) => {
-            let (key, made) = Key::read_or_make_file(path)?;
-            if made {
+            let (key, is_new) = Key::read_or_make_file(path)?;
+            if is_new {
                 output.complain(&format!("made the key {}; copy it to the screens", path.display()));
             }
             Ok(Some(key))
@@ -228,7 +228,7 @@ fn play_with(
 /// Until something ends it.
 fn play(player: &Arc<Player>, args: &WallServeArgs, stop: &Stop, output: &Output) -> Result<(), Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
-    let mut view = live.then(View::new);
+    let mut view = live.then(ServerView::new);
     let end = args.seconds.map(|seconds| clock::now() + Duration::from_secs_f64(seconds));
     let mut drawn = clock::now() + DRAW_EVERY;
     while !stop.is_ended() {

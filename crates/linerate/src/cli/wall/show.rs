@@ -36,7 +36,7 @@ pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
     let count = orders.len();
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
-        screens.map(|(index, order)| open(args, (index, count), order, output)).collect();
+        screens.map(|(index, spec)| open(args, (index, count), spec, output)).collect();
     // One that fails ends the others, one whose window was closed does not.
     let at_end = |done: &Result<Finished, Failure>| {
         if !matches!(done, Ok(Finished { failure: None, .. })) {
@@ -60,7 +60,7 @@ pub(super) fn show(args: &ShowArgs, output: &Output) -> Result<u8, Failure> {
 fn open(
     args: &ShowArgs,
     place: (usize, usize),
-    order: ScreenSpec,
+    spec: ScreenSpec,
     output: &Output,
 ) -> Result<Listening, Failure> {
     let index = place.0;
@@ -70,9 +70,9 @@ fn open(
     }
     if window::is_wanted(args) {
         // The last one: it keeps the frame's buffer.
-        outputs.push(Box::new(window::open(&args.window, &order, place)?));
+        outputs.push(Box::new(window::open(&args.window, &spec, place)?));
     }
-    let screen = Listening::open(order, outputs)?;
+    let screen = Listening::open(spec, outputs)?;
     output.complain(&format!("listening on {}", screen.address()));
     Ok(screen)
 }
@@ -110,8 +110,8 @@ pub(super) fn run(
 
 fn tell(args: &ShowArgs, summary: &ShowSummary, output: &Output) -> Result<(), Failure> {
     // Standard output is the frames'.
-    let taken = args.write.iter().any(|path| path == Path::new("-"));
-    match (args.json, taken) {
+    let writes_stdout = args.write.iter().any(|path| path == Path::new("-"));
+    match (args.json, writes_stdout) {
         (true, false) => output.print_json(summary),
         (false, false) => output.print(&summary.text()),
         _ => {
@@ -150,8 +150,8 @@ fn orders(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Vec<Scre
              239.1.2.3:5004 or the like"
         )));
     }
-    let given = [("--tile", args.tile.len()), ("--sdp", args.sdp.len()), ("--write", args.write.len())];
-    if let Some((word, count)) = given.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
+    let options = [("--tile", args.tile.len()), ("--sdp", args.sdp.len()), ("--write", args.write.len())];
+    if let Some((word, count)) = options.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
         return Err(Failure::Usage(format!(
             "{word} is given {count} times for {screens} screens: give it once for each --listen, in the \
              same order"
@@ -225,7 +225,7 @@ fn key_in_time(path: &Path, stop: &Stop, output: &Output) -> Result<Key, Failure
 }
 
 fn read_description(path: &Path) -> Result<Description, Failure> {
-    let told = |why: &dyn Display| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
-    let text = std::fs::read(path).map_err(|error| told(&error))?;
-    describe(&String::from_utf8_lossy(&text)).map_err(|why| told(&why))
+    let sdp_error = |why: &dyn Display| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| sdp_error(&error))?;
+    describe(&String::from_utf8_lossy(&text)).map_err(|why| sdp_error(&why))
 }

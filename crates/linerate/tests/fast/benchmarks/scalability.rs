@@ -1,14 +1,11 @@
 //! The grid of `disk --scaling`: what all sources reach of the baseline over workers, transfer size and layout.
 
 use super::sample::{scaling, scaling_grid};
+use crate::report::flat;
 use linerate::measure::Measurement;
 use linerate::report;
 use linerate::run::disk::BestAlone;
 use std::path::Path;
-
-fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
 
 #[test]
 fn every_cell_has_its_share_of_the_baseline_on_the_screen() {

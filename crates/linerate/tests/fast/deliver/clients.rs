@@ -1,7 +1,7 @@
 //! What else programs of others ask of `linerate serve`: the token, TLS, what they keep of earlier, several requests at
 //! once, and Python's own client.
 
-use super::others::{has, run};
+use super::others::{assert_same, has, run};
 use super::tls::certificate;
 use crate::support::process::{signal, until};
 use crate::support::served::{Served, content, place};
@@ -11,10 +11,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const TOKEN: &str = "0123456789abcdef0123";
-
-fn assert_same(path: &Path, content: &[u8]) {
-    assert!(std::fs::read(path).expect("it is there") == content, "{}", path.display());
-}
 
 /// Its exit status, whatever it says.
 fn status_of(program: &str, words: &[&str]) -> Option<i32> {

@@ -2,6 +2,7 @@
 
 use super::hostile_clients::{COOKIE, OTHER, begun, byte, connect, send_parameters, still_serves, strict};
 use super::peers::Ours;
+use crate::support::connect_from;
 use linerate::iperf3::{Iperf3Limits, Iperf3Server};
 use linerate_system::stop::Stop;
 use std::io::{ErrorKind, Read, Write};
@@ -11,11 +12,9 @@ use std::time::{Duration, Instant};
 
 /// A client at another address of loopback.
 fn connect_as(client: [u8; 4], address: SocketAddr) -> TcpStream {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    socket.bind(&SocketAddr::from((client, 0)).into()).expect("bound");
-    socket.connect(&address.into()).expect("connected");
-    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    socket.into()
+    let stream = connect_from(client, address);
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream
 }
 
 #[test]

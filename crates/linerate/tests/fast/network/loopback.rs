@@ -1,6 +1,7 @@
 //! Without `--peer`: to a receiver of our own on loopback.
 
-use crate::support::network::{QUICK, measurements, network};
+use crate::support::disk::measurements;
+use crate::support::network::{QUICK, network};
 use crate::support::process::Ends;
 
 /// No trials.

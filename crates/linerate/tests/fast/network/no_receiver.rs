@@ -1,8 +1,8 @@
 //! `linerate network --no-receiver` between two namespaces: what the other end of the link counted is what the
 //! NIC is said to have sent, and nothing goes where it may not.
 
+use crate::support::disk::measurements;
 use crate::support::namespaces::{self, Namespaces};
-use crate::support::network::measurements;
 use crate::support::process::Ends;
 use crate::support::program;
 use crate::support::wall_served::busy;

@@ -1,7 +1,8 @@
 //! Peers that go away in the middle, answer half, or have another key.
 
 use crate::support::agent::StartedAgent;
-use crate::support::network::{measurements, network};
+use crate::support::disk::measurements;
+use crate::support::network::network;
 use crate::support::process::{Ends, signal};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ fn the_fixtures_have_the_diagnosis_of_today() {
 }
 
 /// Its words, however its lines end.
-fn flat(text: &str) -> String {
+pub fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -65,7 +65,7 @@ fn a_unit_holds_what_no_drop_in_can() {
     let lasting = persistence(&state, Path::new(env!("CARGO_BIN_EXE_linerate")));
     assert_eq!(lasting.left, []);
     let folder = tempfile::tempdir().expect("a temporary directory");
-    for wish in &lasting.wishes {
+    for wish in &lasting.changes {
         let SettingPlace::DropIn(path) = &wish.place else { panic!("{wish:?}") };
         let file = folder.path().join(path.strip_prefix("/").expect("a whole path"));
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("directories");

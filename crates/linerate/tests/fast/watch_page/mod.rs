@@ -6,6 +6,7 @@ mod in_browser;
 use crate::support::browser::PATIENCE;
 use crate::support::connect_from;
 use crate::support::served::http;
+use crate::watch::fixture::moment as rich;
 use linerate::agent::Key;
 use linerate::watch::Moment;
 use linerate::watch::latest_moment::LatestMoment;
@@ -19,10 +20,6 @@ use std::time::{Duration, Instant};
 /// The token that the tests use.
 fn digits() -> String {
     "5a".repeat(32)
-}
-
-fn rich() -> Moment {
-    serde_json::from_str(include_str!("../../../../../fixtures/watch-moment.json")).expect("a moment")
 }
 
 fn settings(listen: &str, token: bool) -> PageSettings {

@@ -4,7 +4,9 @@ use super::roles::{Counted, HostRole, Snapshot};
 use crate::support::lab;
 use crate::support::namespaces::Namespaces;
 use crate::support::process::until;
-use linerate::diagnose::ledger::{self, Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread};
+use linerate::diagnose::ledger::{
+    self, Ledger, LedgerHost, Offload, ReceiverAccount, SentCounts, Streams, Thread,
+};
 use linerate::protocol::Protocol;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -180,7 +182,7 @@ impl LedgerTest {
             ipv6: false,
             datagram_bytes: self.datagram_bytes,
             seconds: received.seconds.max(0.001),
-            sent: Sent {
+            sent: SentCounts {
                 bytes: sent.bytes,
                 datagrams: sent.datagrams,
                 trains: sent.trains,

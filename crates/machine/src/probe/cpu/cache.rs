@@ -26,7 +26,7 @@ pub(crate) fn read(sysroot: &Sysroot, logical: &[LogicalCpu]) -> Vec<Cache> {
             if !index.starts_with("index") || seen.get(&index).is_some_and(|seen| seen.contains(cpu)) {
                 continue;
             }
-            let Some(cache) = one(sysroot, &directory.join(&index), *cpu, &online) else { continue };
+            let Some(cache) = read_cache(sysroot, &directory.join(&index), *cpu, &online) else { continue };
             sharers += cache.cpus.len();
             if sharers > MOST_SHARERS {
                 return sorted(caches);
@@ -46,7 +46,7 @@ fn sorted(mut caches: Vec<Cache>) -> Vec<Cache> {
 }
 
 /// One cache; `None` where it reports no level, without which it is nothing.
-fn one(sysroot: &Sysroot, directory: &Path, cpu: u32, online: &BTreeSet<u32>) -> Option<Cache> {
+fn read_cache(sysroot: &Sysroot, directory: &Path, cpu: u32, online: &BTreeSet<u32>) -> Option<Cache> {
     let level = *sysroot.parse(directory.join("level")).known()?;
     let shared = cpu_list::read(sysroot, directory.join("shared_cpu_list"), directory.join("shared_cpu_map"));
     // Some firmware lists no sharers, or not the processor itself; some kernels leave those in that went

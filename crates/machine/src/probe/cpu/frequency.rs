@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 const NO_CONTROL: &str = "the kernel shows no clock control";
 
-/// Clock control of one processor.
+/// Clock control of one CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frequency {
     /// Governor.
@@ -18,14 +18,14 @@ pub(crate) struct Frequency {
     pub hertz: Fact<(u64, u64)>,
     /// Lowest and highest that the administrator allows, hertz.
     pub allowed_hertz: Fact<(u64, u64)>,
-    /// The processor may go above its nominal clock (turbo, boost).
+    /// The CPU may go above its nominal clock (turbo, boost).
     pub boost: Fact<bool>,
 }
 
-/// Reads the clock control of the first processor that is online (CPU 0 may not be). `usual`: the end of the
+/// Reads the clock control of the first CPU that is online (CPU 0 may not be). `usual`: the end of the
 /// reason where there is none.
 pub(crate) fn read(sysroot: &Sysroot, first: u32, usual: &str) -> Frequency {
-    // Recorded trees often lack the link from the processor to its policy.
+    // Recorded trees often lack the link from the CPU to its policy.
     let directory = [format!("{CPUS}/cpu{first}/cpufreq"), format!("{CPUS}/cpufreq/policy{first}")]
         .into_iter()
         .map(PathBuf::from)

@@ -18,7 +18,7 @@ pub(crate) fn states(sysroot: &Sysroot, cpu: u32) -> Vec<IdleState> {
     names.retain(|name| name.starts_with("state"));
     names.sort_by(|a, b| in_order(a, b));
     names.truncate(MOST_STATES);
-    names.iter().filter_map(|name| one(sysroot, &directory.join(name))).collect()
+    names.iter().filter_map(|name| read_state(sysroot, &directory.join(name))).collect()
 }
 
 /// The driver that puts processors to sleep (`intel_idle`, `acpi_idle`, `haltpoll`).
@@ -30,7 +30,7 @@ pub(crate) fn driver(sysroot: &Sysroot, usual: &str) -> Fact<String> {
     }
 }
 
-fn one(sysroot: &Sysroot, directory: &Path) -> Option<IdleState> {
+fn read_state(sysroot: &Sysroot, directory: &Path) -> Option<IdleState> {
     Some(IdleState {
         name: sysroot.text(directory.join("name")).ok()?,
         exit_latency_us: sysroot.parse(directory.join("latency")),

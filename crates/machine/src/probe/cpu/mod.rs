@@ -1,4 +1,4 @@
-//! Processors: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them. Caches,
+//! CPUs: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them. Caches,
 //! clock and idle states have files of their own.
 
 mod baseline;
@@ -17,16 +17,16 @@ use linerate_facts::usage::Throttle;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel keeps what it knows of processors.
+/// Where the kernel keeps what it knows of CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Reads the processors; the nodes tell which CPU is where.
+/// Reads the CPUs; the nodes tell which CPU is where.
 pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode], virtualisation: &Fact<String>) -> Cpu {
     let logical = logical(sysroot, nodes);
-    // Clock and idle states are read of one processor that is online: CPU 0 need not be.
+    // Clock and idle states are read of one that is online: CPU 0 need not be.
     let first = logical.iter().find(|cpu| cpu.online).map_or(0, |cpu| cpu.id);
-    let usual = usual_in_a_guest(virtualisation);
-    let frequency = frequency::read(sysroot, first, usual);
+    let if_guest = usual_in_a_guest(virtualisation);
+    let frequency = frequency::read(sysroot, first, if_guest);
     Cpu {
         model: model::name(sysroot),
         packages: packages(&logical),
@@ -40,7 +40,7 @@ pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode], virtualisation: &Fact<
         frequency_hertz: frequency.hertz,
         frequency_allowed_hertz: frequency.allowed_hertz,
         boost: frequency.boost,
-        idle_driver: idle::driver(sysroot, usual),
+        idle_driver: idle::driver(sysroot, if_guest),
         idle_states: idle::states(sysroot, first),
         crc32c_bytes_per_second: baseline::crc32c_of_one_core(sysroot),
         baseline: Fact::unknown("`linerate probe` times this machine's cores"),
@@ -67,7 +67,7 @@ fn logical(sysroot: &Sysroot, nodes: &[NumaNode]) -> Vec<LogicalCpu> {
                 // Kernels without hotplug have no `online`; then every CPU is.
                 None => sysroot.parse::<u32>(directory.join("online")).known() != Some(&0),
             };
-            one(sysroot, id, &directory, online, nodes)
+            logical_cpu(sysroot, id, &directory, online, nodes)
         })
         .collect()
 }
@@ -82,19 +82,13 @@ fn in_cpuinfo(sysroot: &Sysroot) -> Vec<u32> {
     text.lines().filter_map(number).collect()
 }
 
-fn one(sysroot: &Sysroot, id: u32, directory: &Path, online: bool, nodes: &[NumaNode]) -> LogicalCpu {
+fn logical_cpu(sysroot: &Sysroot, id: u32, directory: &Path, online: bool, nodes: &[NumaNode]) -> LogicalCpu {
     let node = node_of(id, nodes);
     if !online {
         // The kernel takes the topology of a CPU away when it goes offline.
-        let gone = || Fact::unknown("the CPU is offline");
-        return LogicalCpu {
-            id,
-            package: gone(),
-            core: gone(),
-            node,
-            siblings: Fact::unknown("the CPU is offline"),
-            online,
-        };
+        let why = "the CPU is offline";
+        let (package, core) = (Fact::unknown(why), Fact::unknown(why));
+        return LogicalCpu { id, package, core, node, siblings: Fact::unknown(why), online };
     }
     let topology = directory.join("topology");
     LogicalCpu {

@@ -87,7 +87,7 @@ pub fn devices_below(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Vec<S
         if met.contains(&name) {
             continue;
         }
-        if let Some(disk) = machine.disks.iter().find(|disk| disk.name == name) {
+        if let Some(disk) = machine.disk(&name) {
             pending.extend(disk.members.iter().cloned());
             pending.extend(disk.backing_file.iter().flat_map(|file| behind(file)));
         }

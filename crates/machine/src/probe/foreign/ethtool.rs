@@ -28,7 +28,7 @@ const FEATURES: [(&str, &str); 12] = [
 pub(super) fn from_ethtool(text: &str) -> Option<Machine> {
     let first = text.lines().next()?.strip_suffix(':')?;
     let (form, name) = first.split_once(" for ")?;
-    let mut nic = named(name)?;
+    let mut nic = nic_of_name(name)?;
     let lines: Vec<(&str, &str)> = text.lines().skip(1).take(MOST_LINES).filter_map(pair).collect();
     match form {
         "Settings" => settings(&mut nic, &lines, text),
@@ -67,7 +67,7 @@ pub(super) fn from_ethtool(text: &str) -> Option<Machine> {
 
 const ABSENT: &str = "ethtool does not report it";
 
-fn named(name: &str) -> Option<Nic> {
+fn nic_of_name(name: &str) -> Option<Nic> {
     let plain = !name.is_empty()
         && name.len() < 64
         && !name.contains(|letter: char| letter.is_control() || letter.is_whitespace());
@@ -80,7 +80,7 @@ pub(super) fn from_driver(text: &str, interface: Option<&str>) -> Option<Machine
     let known =
         |key: &str| value(&lines, key).filter(|text| !text.is_empty() && *text != "N/A" && *text != "n/a");
     let function = known("bus-info").and_then(Address::parse).map(|address| address.to_string());
-    let mut nic = named(interface.or(function.as_deref())?)?;
+    let mut nic = nic_of_name(interface.or(function.as_deref())?)?;
     let of = |key: &str| Fact::from_option(known(key).map(str::to_string), ABSENT);
     nic.driver = of("driver");
     nic.details.firmware = of("firmware-version");

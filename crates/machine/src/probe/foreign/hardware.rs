@@ -1,7 +1,7 @@
 //! `lshw` as text, JSON (`-json`) and XML (`-xml`): which interface and which disk is on which PCI function.
 
 use super::listing::Listing;
-use super::xml::{self, TopologyError};
+use super::topology_xml::{self, TopologyError};
 use crate::probe::lspci::class_of;
 use crate::probe::machine::{Cpu, Disk, DiskKind, Machine, Memory, Nic, PciDevice};
 use crate::probe::pci::address::Address;
@@ -29,7 +29,7 @@ pub(super) fn from_lshw(listing: &Listing) -> Result<Option<Machine>, TopologyEr
         Some(Value::Array(all)) => all.iter().for_each(|one| of_json(one, &[], &mut nodes)),
         Some(one) => of_json(one, &[], &mut nodes),
         None if listing.text().trim_start().starts_with('<') => {
-            let document = xml::parse(listing.text())?;
+            let document = topology_xml::parse(listing.text())?;
             of_xml(document.root_element(), &[], &mut nodes);
         }
         None => of_text(listing.text(), &mut nodes),

@@ -28,29 +28,27 @@ pub(crate) fn link(gigabytes_per_second: f64, most: Option<f64>) -> Fact<PciLink
     if !(gigabytes_per_second.is_finite() && gigabytes_per_second > 0.0) {
         return Fact::unknown("lstopo reports no link: it was down, unreadable, or there is none");
     }
-    let made = |(speed, code): &(f64, f64), width: u32| {
+    let link_of = |(speed, code): &(f64, f64), width: u32| {
         let rate = speed * code * f64::from(width) / 8.0;
         (rate - gigabytes_per_second).abs() < rate * 0.002
     };
     let mut fits: Vec<PciLink> = Vec::new();
     for speed in SPEEDS {
-        for width in WIDTHS.into_iter().filter(|width| made(&speed, *width)) {
+        for width in WIDTHS.into_iter().filter(|width| link_of(&speed, *width)) {
             let link = PciLink { gt_per_second: speed.0, width };
             if !fits.contains(&link) && speed.0 <= most.unwrap_or(f64::INFINITY) {
                 fits.push(link);
             }
         }
     }
-    let show = |link: &PciLink| format!("{} GT/s x{}", link.gt_per_second, link.width);
     match fits.as_slice() {
         [only] => Fact::Known(*only),
         [] => Fact::unknown(format!("lstopo reports {gigabytes_per_second} GB/s, which no PCIe link has")),
         [rest @ .., last] => {
-            let rest: Vec<String> = rest.iter().map(show).collect();
+            let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
             let rest = rest.join(", ");
             Fact::unknown(format!(
-                "lstopo reports only its rate, {gigabytes_per_second:.2} GB/s: {rest} or {}",
-                show(last)
+                "lstopo reports only its rate, {gigabytes_per_second:.2} GB/s: {rest} or {last}"
             ))
         }
     }

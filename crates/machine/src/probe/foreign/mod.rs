@@ -15,7 +15,7 @@ pub mod lstopo;
 pub mod nccl;
 mod places;
 mod processors;
-mod xml;
+mod topology_xml;
 
 use super::lspci::LspciError;
 use super::smbios::FirmwareError;
@@ -30,7 +30,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use thiserror::Error;
-pub use xml::TopologyError;
+pub use topology_xml::TopologyError;
 
 /// A file's content and where it came from, for messages.
 #[derive(Clone, Debug)]

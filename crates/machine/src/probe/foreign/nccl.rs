@@ -7,7 +7,7 @@
 //! the machine's links are filled with it.
 
 use super::hwset;
-use super::xml::{self, TopologyError};
+use super::topology_xml::{self, TopologyError};
 use crate::probe::{
     Cpu, Express, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, PortKind, in_order,
 };
@@ -19,7 +19,7 @@ const ABSENT: &str = "NCCL does not report";
 
 /// Reads a topology.
 pub(crate) fn from_nccl(text: &str) -> Result<Machine, TopologyError> {
-    let document = xml::parse(text)?;
+    let document = topology_xml::parse(text)?;
     let root = document.root_element();
     if root.tag_name().name() != "system" {
         let name = root.tag_name().name();
@@ -66,20 +66,10 @@ impl Topology<'_> {
         {
             self.processor.get_or_insert_with(|| format!("{vendor} family {family} model {model}"));
         }
-        self.below(element, None, node, 0)
+        self.below(element, None, node)
     }
 
-    fn below(
-        &mut self,
-        element: Node,
-        parent: Option<&str>,
-        node: Option<u32>,
-        depth: u32,
-    ) -> Result<(), TopologyError> {
-        if depth > xml::DEEPEST {
-            let what = format!("nested more than {} deep: no topology", xml::DEEPEST);
-            return Err(TopologyError::at(self.text, element, what));
-        }
+    fn below(&mut self, element: Node, parent: Option<&str>, node: Option<u32>) -> Result<(), TopologyError> {
         for child in element.children().filter(Node::is_element) {
             match child.tag_name().name() {
                 "pci" => {
@@ -88,9 +78,9 @@ impl Topology<'_> {
                     };
                     let device = device(child, &address, parent, node);
                     self.pci.entry((address.len(), address.clone())).or_insert(device);
-                    self.below(child, Some(&address), node, depth + 1)?;
+                    self.below(child, Some(&address), node)?;
                 }
-                "nic" => self.below(child, parent, node, depth + 1)?,
+                "nic" => self.below(child, parent, node)?,
                 "net" => {
                     self.port(nic(child, parent, node), child);
                     self.gpu_direct(child, parent);

@@ -88,9 +88,10 @@ pub(super) fn is_unplaced(nic: &Nic) -> bool {
 
 /// One interface with hardware that is on no function, and one function of a network card that has no interface: they are one.
 fn only_one_left(machine: &mut Machine) {
-    let taken: Vec<String> = machine.nics.iter().filter_map(|nic| nic.pci.clone()).collect();
+    let used_slots: Vec<String> = machine.nics.iter().filter_map(|nic| nic.pci.clone()).collect();
     let is_free = |device: &&PciDevice| {
-        device.class.known().is_some_and(|class| class >> 8 == ETHERNET) && !taken.contains(&device.address)
+        device.class.known().is_some_and(|class| class >> 8 == ETHERNET)
+            && !used_slots.contains(&device.address)
     };
     let mut functions = machine.pci.iter().filter(is_free);
     let (Some(function), None) = (functions.next(), functions.next()) else { return };

@@ -1,4 +1,4 @@
-//! `lscpu` (text, `-J`, `-e`, `-p`) and `numactl -H`: processors and the nodes that they are on.
+//! `lscpu` (text, `-J`, `-e`, `-p`) and `numactl -H`: CPUs and the nodes that they are on.
 
 use super::listing::Listing;
 use crate::probe::cpu_list;

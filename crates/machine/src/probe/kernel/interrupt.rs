@@ -1,4 +1,4 @@
-//! Interrupts of devices, and the processors that take them: `/sys/kernel/irq` or `/proc/interrupts`,
+//! Interrupts of devices, and the CPUs that take them: `/sys/kernel/irq` or `/proc/interrupts`,
 //! `/proc/irq`, `msi_irqs` of PCI functions (`Documentation/core-api/irq/irq-affinity.rst`).
 
 use crate::probe::machine::{Interrupt, PciDevice};
@@ -44,7 +44,7 @@ pub(crate) fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Interrupt> {
 
 /// Name, and what else may hold a PCI address, by number.
 ///
-/// Where sysfs reports the names, the table is not read: it has a count for each processor, and is tens of
+/// Where sysfs reports the names, the table is not read: it has a count for each CPU, and is tens of
 /// megabytes long on the largest servers, more than `Sysroot` reads of one file.
 fn names(sysroot: &Sysroot) -> BTreeMap<u32, (String, String)> {
     let directory = Path::new(KERNEL_IRQ);

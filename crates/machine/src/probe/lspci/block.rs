@@ -102,10 +102,10 @@ fn capped(most: Fact<PciLink>, fastest: Option<f64>) -> Fact<PciLink> {
 }
 
 /// What the bytes say, else what the words say, else why the bytes do not.
-fn either<T>(bytes: Fact<T>, words: Option<Fact<T>>) -> Fact<T> {
+fn either<T>(bytes: Fact<T>, fact: Option<Fact<T>>) -> Fact<T> {
     match bytes {
         Fact::Known(_) => bytes,
-        Fact::Unknown { .. } => words.unwrap_or(bytes),
+        Fact::Unknown { .. } => fact.unwrap_or(bytes),
     }
 }
 

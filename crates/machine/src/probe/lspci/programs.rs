@@ -8,11 +8,11 @@ pub(super) fn line(text: &str) -> Option<String> {
     let (address, rest) = text.split_once(" \"")?;
     let mut quoted = rest.split('"').step_by(2);
     let (class, vendor, device) = (quoted.next()?, quoted.next()?, quoted.next()?);
-    Some(format!("{address} {}", named(class, vendor, device)))
+    Some(format!("{address} {}", function_line(class, vendor, device)))
 }
 
 /// Class, vendor and device as the first line of a function has them.
-fn named(class: &str, vendor: &str, device: &str) -> String {
+fn function_line(class: &str, vendor: &str, device: &str) -> String {
     let (vendor_name, vendor_id) = id(vendor);
     let (device_name, device_id) = id(device);
     let name = format!("{vendor_name} {device_name}");
@@ -51,7 +51,7 @@ impl Records {
             "Device" => {
                 self.device = value.to_string();
                 let slot = self.slot.take()?;
-                return Some(format!("{slot} {}", named(&self.class, &self.vendor, &self.device)));
+                return Some(format!("{slot} {}", function_line(&self.class, &self.vendor, &self.device)));
             }
             "Driver" => return Some(format!("\tKernel driver in use: {value}")),
             "NUMANode" => return Some(format!("\tNUMA node: {value}")),

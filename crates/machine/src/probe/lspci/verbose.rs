@@ -46,7 +46,7 @@ impl VerboseFacts {
         match label {
             "Bus" => self.buses = buses(rest).or(self.buses),
             "Kernel driver in use" => self.driver = Some(rest.to_string()),
-            "Subsystem" => self.card_name = named(rest).or(self.card_name.take()),
+            "Subsystem" => self.card_name = known_name(rest).or(self.card_name.take()),
             "NUMA node" => self.node = number(rest),
             "Physical Slot" => self.in_slot = rest.parse().ok().map(Fact::Known),
             "Flags" => self.flags(rest),
@@ -173,7 +173,7 @@ impl VerboseFacts {
 }
 
 /// A name, and not only a number that the list of names does not have (`Intel Corporation Device a05f`).
-fn named(rest: &str) -> Option<String> {
+fn known_name(rest: &str) -> Option<String> {
     let (name, last) = rest.rsplit_once(' ').unwrap_or(("", rest));
     let unnamed = name.ends_with("Device") && hexadecimal(last, 4..=4).is_some() || rest.contains("[Unknown");
     (!unnamed && !rest.is_empty()).then(|| rest.to_string())

@@ -15,20 +15,20 @@ pub struct Cpu {
     pub physical_cores: Fact<u32>,
     /// Simultaneous multithreading is active.
     pub smt: Fact<bool>,
-    /// Logical processors, ascending by id.
+    /// CPUs, ascending by id.
     pub logical: Vec<LogicalCpu>,
     /// CPUs that this process may run on (`Cpus_allowed_list`).
     pub allowed: Fact<Vec<u32>>,
     /// CPU time that the control group grants, in cores (cgroup v1 `cpu.cfs_*`, v2 `cpu.max`, the tightest
     /// ancestor); `0.0` stands for "no quota".
     pub quota_cores: Fact<f64>,
-    /// Frequency governor of the first processor that is online.
+    /// Frequency governor of the first CPU that is online.
     pub governor: Fact<String>,
-    /// Caches, each once, by level, kind and first processor.
+    /// Caches, each once, by level, kind and first CPU.
     pub caches: Vec<Cache>,
     /// Driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Fact<String>,
-    /// Lowest and highest frequency that the hardware can do, of the first processor that is online, hertz.
+    /// Lowest and highest frequency that the hardware can do, of the first CPU that is online, hertz.
     pub frequency_hertz: Fact<(u64, u64)>,
     /// Lowest and highest frequency that the administrator allows, hertz.
     pub frequency_allowed_hertz: Fact<(u64, u64)>,
@@ -36,7 +36,7 @@ pub struct Cpu {
     pub boost: Fact<bool>,
     /// Driver of the idle states (`intel_idle`, `acpi_idle`, `haltpoll`).
     pub idle_driver: Fact<String>,
-    /// Idle states of the first processor that is online, shallowest first.
+    /// Idle states of the first CPU that is online, shallowest first.
     pub idle_states: Vec<IdleState>,
     /// CRC-32C of one core, bytes per second, timed when the machine was probed; only of the live machine.
     pub crc32c_bytes_per_second: Fact<f64>,
@@ -48,16 +48,21 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// Those that are online.
+    pub fn online(&self) -> impl Iterator<Item = &LogicalCpu> {
+        self.logical.iter().filter(|cpu| cpu.online)
+    }
+
     /// CPUs that this process may use: those allowed to it, one thread of each core first where the plan pinned workers so;
     /// else all that are online.
     pub fn usable(&self) -> Vec<u32> {
         match self.allowed.known() {
             Some(allowed) if !allowed.is_empty() => allowed.clone(),
-            _ => self.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
+            _ => self.online().map(|cpu| cpu.id).collect(),
         }
     }
 
-    /// The packages that these processors are in.
+    /// The packages that these CPUs are in.
     pub fn packages_of(&self, cpus: &[u32]) -> BTreeSet<u32> {
         let of_them = self.logical.iter().filter(|cpu| cpus.contains(&cpu.id));
         of_them.filter_map(|cpu| cpu.package.known().copied()).collect()
@@ -75,7 +80,7 @@ pub struct CpuSpeed {
     pub crc32c_bytes_per_second: f64,
 }
 
-/// One logical processor.
+/// One CPU of Linux.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogicalCpu {
     /// Kernel number.
@@ -92,7 +97,7 @@ pub struct LogicalCpu {
     pub online: bool,
 }
 
-/// One cache and the processors that share it.
+/// One cache and the CPUs that share it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
     /// 1, 2, 3 …
@@ -103,11 +108,11 @@ pub struct Cache {
     pub size_bytes: Fact<u64>,
     /// Line, bytes.
     pub line_bytes: Fact<u32>,
-    /// Logical processors that share it, ascending.
+    /// CPUs that share it, ascending.
     pub cpus: Vec<u32>,
 }
 
-/// One idle state (C-state) of a processor.
+/// One idle state (C-state) of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IdleState {
     /// `POLL`, `C1`, `C6` …

@@ -33,7 +33,7 @@ pub struct Memory {
 pub struct NumaNode {
     /// Kernel number; may be sparse.
     pub id: u32,
-    /// Logical processors of the node.
+    /// CPUs of the node.
     pub cpus: Vec<u32>,
     /// Memory of the node, bytes.
     pub total_bytes: Fact<u64>,

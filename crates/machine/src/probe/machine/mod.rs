@@ -30,7 +30,7 @@ pub struct Machine {
     pub host: Fact<String>,
     /// Hypervisor name (`kvm`, `vmware`, …), `none` on bare metal.
     pub virtualisation: Fact<String>,
-    /// Processors.
+    /// CPUs.
     pub cpu: Cpu,
     /// Memory and NUMA nodes.
     pub memory: Memory,
@@ -58,4 +58,16 @@ pub struct Machine {
     /// Type of the instance, where a cloud's firmware names it (`m5.24xlarge`).
     #[serde(default)]
     pub instance: Fact<String>,
+}
+
+impl Machine {
+    /// The disk of this name.
+    pub fn disk(&self, name: &str) -> Option<&Disk> {
+        self.disks.iter().find(|disk| disk.name == name)
+    }
+
+    /// The interface of this name.
+    pub fn nic(&self, name: &str) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.name == name)
+    }
 }

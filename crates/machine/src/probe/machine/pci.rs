@@ -2,6 +2,7 @@
 
 use linerate_facts::fact::Fact;
 use serde::{Deserialize, Serialize};
+use std::fmt::{Display, Formatter};
 
 /// One PCI function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,13 @@ pub struct PciLink {
     pub gt_per_second: f64,
     /// Lanes.
     pub width: u32,
+}
+
+/// `8 GT/s x4`.
+impl Display for PciLink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} GT/s x{}", self.gt_per_second, self.width)
+    }
 }
 
 /// Conventional PCI or PCI-X (PCI local bus specification 3.0; PCI-X addendum 2.0): one bus, shared by all

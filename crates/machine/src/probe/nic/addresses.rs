@@ -20,7 +20,7 @@ pub(crate) fn read(sysroot: &Sysroot) -> Vec<Assigned> {
     {
         let mut all: Vec<Assigned> = found
             .into_iter()
-            .map(|a| Assigned { interface: label_free(&a.interface), address: a.address, prefix: a.prefix })
+            .map(|a| Assigned { interface: a.interface_name().into(), address: a.address, prefix: a.prefix })
             .collect();
         all.sort_by_key(|a| a.address.is_ipv6());
         return all;
@@ -29,11 +29,6 @@ pub(crate) fn read(sysroot: &Sysroot) -> Vec<Assigned> {
     let mut all = assign(&local, &route_table::read(sysroot));
     all.extend(sysroot.text("/proc/net/if_inet6").unwrap_or_default().lines().filter_map(parse_inet6));
     all
-}
-
-/// An IPv4 address may carry a label (`eth0:backup`) in place of its interface's name.
-fn label_free(name: &str) -> String {
-    name.split(':').next().unwrap_or(name).to_string()
 }
 
 /// The machine's own IPv4 addresses: leaves of the trie with a `/32 host LOCAL` line below them.
@@ -113,12 +108,6 @@ mod tests {
             .collect();
         // 203.0.113.77 is on no interface's network: which one has it is not known.
         assert_eq!(shown, ["lo 127.0.0.1/8", "eth0 192.0.2.2/24", "eth0 fd00::2/64", "lo ::1/128"]);
-    }
-
-    #[test]
-    fn labels_are_no_interfaces() {
-        assert_eq!(label_free("eth0:1"), "eth0");
-        assert_eq!(label_free("eth0"), "eth0");
     }
 
     proptest! {

@@ -36,8 +36,8 @@ pub(crate) fn read(ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> Nic
         offloads: answer(&ethtool.features(name), |names| Some(names.clone())),
         rx_coalesce_us: answer(&coalescing, |found| Some(found.rx_us)),
         adaptive_rx: answer(&coalescing, |found| Some(found.adaptive_rx)),
-        firmware: answer(&driver, |driver| named(&driver.firmware).filter(|_| driver.name != "bonding")),
-        driver_version: answer(&driver, |driver| named(&driver.version)),
+        firmware: answer(&driver, |driver| real_name(&driver.firmware).filter(|_| driver.name != "bonding")),
+        driver_version: answer(&driver, |driver| real_name(&driver.version)),
         fec: answer(&ethtool.fec(name), |fec| fec.active_name().map(str::to_string)),
         pause: answer(&ethtool.pause(name), |pause| Some((pause.rx, pause.tx))),
         port: answer(&link, |link| link.port.map(str::to_string)),
@@ -88,7 +88,7 @@ fn why(error: &io::Error) -> String {
     }
 }
 
-fn named(text: &str) -> Option<String> {
+fn real_name(text: &str) -> Option<String> {
     // Drivers without firmware leave it empty, or write this.
     (!text.is_empty() && text != "N/A").then(|| text.to_string())
 }

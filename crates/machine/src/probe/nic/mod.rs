@@ -34,7 +34,7 @@ pub(crate) fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
         .map(|name| {
             let own =
                 addresses.iter().filter(|a| a.interface == name).map(|a| (a.address, a.prefix)).collect();
-            Nic { addresses: own, ..one(sysroot, &ethtool, name, devices) }
+            Nic { addresses: own, ..read_nic(sysroot, &ethtool, name, devices) }
         })
         .collect()
 }
@@ -111,7 +111,7 @@ pub fn drivers(sysroot: &Sysroot) -> Result<Ethtool, DriversUnasked> {
     }
 }
 
-fn one(
+fn read_nic(
     sysroot: &Sysroot,
     ethtool: &Result<Ethtool, DriversUnasked>,
     name: String,

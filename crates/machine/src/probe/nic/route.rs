@@ -136,8 +136,7 @@ mod tests {
         let machine = probe(&live);
         // TEST-NET-3 goes where the default route goes, if there is one; nothing is sent.
         if let Fact::Known((nic, local)) = path_to(&live, &machine, ip("203.0.113.1")) {
-            let nic =
-                machine.nics.iter().find(|found| found.name == nic).expect("an interface of the machine");
+            let nic = machine.nic(&nic).expect("an interface of the machine");
             assert!(nic.addresses.iter().any(|(address, _)| *address == local));
         }
     }

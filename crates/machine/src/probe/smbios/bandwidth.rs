@@ -27,7 +27,7 @@ fn configured(module: &MemoryModule) -> Fact<u32> {
     let speed = match &module.configured_mt_per_second {
         Fact::Known(speed) => *speed,
         Fact::Unknown { why } => {
-            return Fact::unknown(format!("configured clock of {}: {why}", named(module)));
+            return Fact::unknown(format!("configured clock of {}: {why}", module_name(module)));
         }
     };
     let slowest = match module.kind.as_str() {
@@ -43,13 +43,13 @@ fn configured(module: &MemoryModule) -> Fact<u32> {
         ..MOST_MT_PER_SECOND => Fact::unknown(format!(
             "configured clock of {}: {speed} is below the slowest {kind}, {slowest} MT/s; the firmware may \
              mean MHz, half of it",
-            named(module)
+            module_name(module)
         )),
-        _ => Fact::unknown(format!("configured clock of {}: {speed} MT/s cannot be", named(module))),
+        _ => Fact::unknown(format!("configured clock of {}: {speed} MT/s cannot be", module_name(module))),
     }
 }
 
-fn named(module: &MemoryModule) -> String {
+fn module_name(module: &MemoryModule) -> String {
     match module.locator.as_str() {
         "" => "a module".into(),
         locator => locator.to_string(),

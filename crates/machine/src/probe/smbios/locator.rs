@@ -131,7 +131,7 @@ fn take<'a, T>(place: &mut Option<T>, value: T, rest: &'a [Token]) -> &'a [Token
 }
 
 /// The slot's own name: `A1`, `A_0`, `A`, `3A`, `12`, `C1D0`.
-fn slot<'a>(words: &mut LocatorParts, tokens: &'a [Token]) -> &'a [Token] {
+fn slot<'a>(parts: &mut LocatorParts, tokens: &'a [Token]) -> &'a [Token] {
     match tokens {
         [
             Token::Letter(LETTER_C),
@@ -140,25 +140,25 @@ fn slot<'a>(words: &mut LocatorParts, tokens: &'a [Token]) -> &'a [Token] {
             Token::Number(slot),
             rest @ ..,
         ] => {
-            words.channel.get_or_insert(Label::Number(*channel));
-            words.number = Some(*slot);
+            parts.channel.get_or_insert(Label::Number(*channel));
+            parts.number = Some(*slot);
             rest
         }
         [Token::Letter(letter), Token::Number(number), rest @ ..]
         | [Token::Letter(letter), Token::Gap, Token::Number(number), rest @ ..] => {
-            (words.letter, words.number) = (Some(*letter), Some(*number));
+            (parts.letter, parts.number) = (Some(*letter), Some(*number));
             rest
         }
         [Token::Number(number), Token::Letter(letter), rest @ ..] => {
-            (words.letter, words.number, words.number_first) = (Some(*letter), Some(*number), true);
+            (parts.letter, parts.number, parts.number_first) = (Some(*letter), Some(*number), true);
             rest
         }
         [Token::Letter(letter), rest @ ..] => {
-            words.letter = Some(*letter);
+            parts.letter = Some(*letter);
             rest
         }
         [Token::Number(number), rest @ ..] => {
-            words.number = Some(*number);
+            parts.number = Some(*number);
             rest
         }
         rest => rest.get(1..).unwrap_or_default(),

@@ -27,10 +27,10 @@ pub(super) fn read(sysroot: &Sysroot, disks: &[(Disk, PathBuf)], functions: &[Pc
             places.entry(name(place)).or_insert_with(|| place.to_path_buf());
         }
     }
-    places.into_iter().map(|(name, place)| one(sysroot, name, &place, functions)).collect()
+    places.into_iter().map(|(name, place)| read_controller(sysroot, name, &place, functions)).collect()
 }
 
-fn one(sysroot: &Sysroot, name: String, place: &Path, functions: &[PciDevice]) -> Controller {
+fn read_controller(sysroot: &Sysroot, name: String, place: &Path, functions: &[PciDevice]) -> Controller {
     let pci = pci::nearest(place);
     let transport = match (sysroot.fact(place.join("transport")), &pci) {
         (Fact::Unknown { .. }, Some(_)) => Fact::Known("pcie".to_string()),
@@ -44,8 +44,8 @@ fn one(sysroot: &Sysroot, name: String, place: &Path, functions: &[PciDevice]) -
     };
     Controller {
         kind: ControllerKind::Nvme,
-        model: words(sysroot.fact(place.join("model"))),
-        firmware: words(sysroot.fact(place.join("firmware_rev"))),
+        model: unpadded(sysroot.fact(place.join("model"))),
+        firmware: unpadded(sysroot.fact(place.join("firmware_rev"))),
         address: sysroot.fact(place.join("address")),
         state: sysroot.fact(place.join("state")),
         lanes: width(&now),
@@ -96,7 +96,7 @@ fn block_device(entry: &str) -> Option<String> {
 }
 
 /// Text without the blanks that fixed fields are padded with.
-fn words(text: Fact<String>) -> Fact<String> {
+fn unpadded(text: Fact<String>) -> Fact<String> {
     text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

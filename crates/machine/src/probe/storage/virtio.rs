@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 pub(super) fn read(sysroot: &Sysroot, disks: &[(Disk, PathBuf)]) -> Vec<Controller> {
     wholes(disks)
         .filter(|(disk, _)| disk.kind == DiskKind::Virtio)
-        .filter_map(|(disk, directory)| Some(one(sysroot, disk, directory, above(directory, "virtio")?)))
+        .filter_map(|(disk, directory)| {
+            Some(read_controller(sysroot, disk, directory, above(directory, "virtio")?))
+        })
         .collect()
 }
 
-fn one(sysroot: &Sysroot, disk: &Disk, directory: &Path, device: &Path) -> Controller {
+fn read_controller(sysroot: &Sysroot, disk: &Disk, directory: &Path, device: &Path) -> Controller {
     let why = "a virtual disk has no link";
     let queues = u32::try_from(sysroot.list(directory.join("mq")).len()).unwrap_or(u32::MAX);
     Controller {

@@ -57,11 +57,11 @@ pub(crate) fn of_network(figure: &Measurement) -> Option<Finding> {
 }
 
 /// Of a run: while its disks were read, while the scratch files were written, and of its flows.
-pub(super) fn burst(seen: &Context) -> Vec<Finding> {
-    let disks = seen.figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
+pub(super) fn burst(context: &Context) -> Vec<Finding> {
+    let disks = context.figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
     let read = disks.filter_map(|figure| Some(of_burst(&figure.name, figure.burst.as_ref()?)));
-    let flows = seen.figures.all.iter().filter_map(of_network);
-    read.chain(flows).chain(seen.plan.sources.iter().filter_map(of_writing)).collect()
+    let flows = context.figures.all.iter().filter_map(of_network);
+    read.chain(flows).chain(context.plan.sources.iter().filter_map(of_writing)).collect()
 }
 
 fn of_writing(source: &SourcePlan) -> Option<Finding> {

@@ -10,19 +10,20 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// `one-core-saturated`: a worker's core is full on the path while other cores have time.
-pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
-    let Some(path) = seen.path() else { return Vec::new() };
+pub(super) fn one_core_saturated(context: &Context) -> Vec<Finding> {
+    let Some(path) = context.path() else { return Vec::new() };
     if path.held_by == Some(LimitedBy::Quota) || flagged(path, "quota") {
         return Vec::new();
     }
-    let full: BTreeSet<u32> = seen
+    let full: BTreeSet<u32> = context
         .plan
         .workers
         .iter()
         .map(|worker| worker.core)
-        .filter(|core| is_full(seen, path, *core))
+        .filter(|core| is_full(context, path, *core))
         .collect();
-    let allowed = |core: u32| seen.machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(&core));
+    let allowed =
+        |core: u32| context.machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(&core));
     let idle: Vec<u32> = path
         .cpu_by_core
         .iter()
@@ -32,8 +33,8 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
     if full.is_empty() || idle.is_empty() {
         return Vec::new();
     }
-    let binds = seen.binds("cpu") || held_by_cpu(path);
-    let gain = if binds { seen.headline().model.gain(&["cpu"]).unwrap_or(0.0) } else { 0.0 };
+    let binds = context.binds("cpu") || held_by_cpu(path);
+    let gain = if binds { context.headline().model.gain(&["cpu"]).unwrap_or(0.0) } else { 0.0 };
     vec![
         Finding::new(
             if binds { Severity::Slow } else { Severity::Note },
@@ -63,9 +64,9 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
 }
 
 /// The core did nothing but work: by `/proc/stat`, or by the CPU time of the workers on it.
-fn is_full(seen: &Context, path: &Measurement, core: u32) -> bool {
+fn is_full(context: &Context, path: &Measurement, core: u32) -> bool {
     let by_stat = path.cpu_by_core.iter().any(|other| other.core == core && verdict::is_full(other));
-    let planned = |worker: usize| seen.plan.workers.get(worker).map(|worker| worker.core);
+    let planned = |worker: usize| context.plan.workers.get(worker).map(|worker| worker.core);
     let of_core = |worker: &&WorkerResult| worker.core.or_else(|| planned(worker.worker)) == Some(core);
     let by_workers: f64 = path.workers.iter().filter(of_core).map(|worker| worker.cpu_share).sum();
     // A core that others fill is their affair, unless our workers want a good part of it.
@@ -73,10 +74,10 @@ fn is_full(seen: &Context, path: &Measurement, core: u32) -> bool {
 }
 
 /// `steal`: the hypervisor ran others on our cores.
-pub(super) fn steal(seen: &Context) -> Vec<Finding> {
+pub(super) fn steal(context: &Context) -> Vec<Finding> {
     let share = |figure: &Measurement| figure.cpu_by_core.iter().map(|core| core.steal).fold(0.0, f64::max);
     let touched =
-        seen.figures.all.iter().filter(|figure| share(figure) >= STOLEN || flagged(figure, "steal"));
+        context.figures.all.iter().filter(|figure| share(figure) >= STOLEN || flagged(figure, "steal"));
     let touched: Vec<&Measurement> = touched.collect();
     let Some(worst) = touched.iter().max_by(|a, b| share(a).total_cmp(&share(b))) else { return Vec::new() };
     vec![Finding::slow("steal", format!(

@@ -3,20 +3,20 @@
 use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::Stage;
+use crate::measure::{PAGE_CACHE, Stage};
 use serde_json::json;
 
 /// `page-cache`: a disk figure is partly memory, or O_DIRECT does not work on a source.
-pub(super) fn page_cache(seen: &Context) -> Vec<Finding> {
+pub(super) fn page_cache(context: &Context) -> Vec<Finding> {
     let stages = [Stage::Disk, Stage::Path];
-    let hit: Vec<&str> = seen
+    let hit: Vec<&str> = context
         .figures
         .all
         .iter()
-        .filter(|figure| stages.contains(&figure.stage) && flagged(figure, "page-cache"))
+        .filter(|figure| stages.contains(&figure.stage) && flagged(figure, PAGE_CACHE))
         .map(|figure| figure.name.as_str())
         .collect();
-    let buffered: Vec<String> = seen
+    let buffered: Vec<String> = context
         .plan
         .sources
         .iter()

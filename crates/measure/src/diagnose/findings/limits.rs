@@ -7,24 +7,24 @@ use linerate_facts::units::show_size;
 use serde_json::json;
 
 /// `memlock`: RLIMIT_MEMLOCK made the buffer pool smaller than wished, or kept it from being registered.
-pub(super) fn memlock(seen: &Context) -> Vec<Finding> {
-    let need = seen.plan.pool_wished_bytes;
-    let Some(have) = seen.machine.kernel.memlock_bytes.known().copied().filter(|have| *have < need) else {
+pub(super) fn memlock(context: &Context) -> Vec<Finding> {
+    let need = context.plan.pool_wished_bytes;
+    let Some(have) = context.machine.kernel.memlock_bytes.known().copied().filter(|have| *have < need) else {
         return Vec::new();
     };
-    let effect = if seen.plan.registered {
-        format!("the buffer pool shrank to {}", show_size(seen.plan.pool_bytes))
+    let effect = if context.plan.registered {
+        format!("the buffer pool shrank to {}", show_size(context.plan.pool_bytes))
     } else {
         "the buffers could not be registered with the kernel".into()
     };
     let kibibytes = need.div_ceil(1024);
     // A somewhat smaller pool costs little; buffers that are not registered cost on every read.
-    vec![Finding::new(if seen.plan.registered { Severity::Note } else { Severity::Slow }, "memlock", format!(
+    vec![Finding::new(if context.plan.registered { Severity::Note } else { Severity::Slow }, "memlock", format!(
             "RLIMIT_MEMLOCK allows {} of locked memory and {} are needed: {effect}",
             show_size(have),
             show_size(need)
         )).evidence(json!({
-            "need_bytes": need, "have_bytes": have, "pool_bytes": seen.plan.pool_bytes, "registered": seen.plan.registered,
+            "need_bytes": need, "have_bytes": have, "pool_bytes": context.plan.pool_bytes, "registered": context.plan.registered,
         })).remedy(format!(
             "`ulimit -l {kibibytes}` in the shell that starts linerate, or “memlock” in \
              /etc/security/limits.conf"
@@ -32,8 +32,8 @@ pub(super) fn memlock(seen: &Context) -> Vec<Finding> {
 }
 
 /// `io-uring-off`: the disks were read without io_uring.
-pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
-    let methods: Vec<&str> = seen
+pub(super) fn io_uring_off(context: &Context) -> Vec<Finding> {
+    let methods: Vec<&str> = context
         .figures
         .all
         .iter()
@@ -49,9 +49,9 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
                 .iter()
                 .any(|word| method.contains(word))
     };
-    let setting = seen.machine.kernel.io_uring_disabled.known().copied().unwrap_or(0);
-    let told = methods.iter().copied().find(|method| without(method));
-    if told.is_none() && (setting == 0 || !methods.is_empty()) {
+    let setting = context.machine.kernel.io_uring_disabled.known().copied().unwrap_or(0);
+    let without_it = methods.iter().copied().find(|method| without(method));
+    if without_it.is_none() && (setting == 0 || !methods.is_empty()) {
         return Vec::new();
     }
     let (text, remedy) = if setting == 0 {
@@ -74,7 +74,7 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
             format!("{text}: each read in flight takes a thread and a system call of its own"),
         )
         .evidence(
-            json!({ "io_uring_disabled": seen.machine.kernel.io_uring_disabled.known(), "method": told }),
+            json!({ "io_uring_disabled": context.machine.kernel.io_uring_disabled.known(), "method": without_it }),
         )
         .remedy(remedy),
     ]
@@ -82,11 +82,11 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
 
 /// `no-huge-pages`: the buffers lie on pages of 4 KiB, each of which is pinned, mapped and looked up by itself. On
 /// a virtual machine a read past the page cache cost 0.021 CPU seconds per GB so, and 0.006 on huge pages.
-pub(super) fn no_huge_pages(seen: &Context) -> Vec<Finding> {
-    let never = seen.machine.kernel.transparent_huge_pages.known().is_some_and(|mode| mode == "never");
+pub(super) fn no_huge_pages(context: &Context) -> Vec<Finding> {
+    let never = context.machine.kernel.transparent_huge_pages.known().is_some_and(|mode| mode == "never");
     let reads =
         |figure: &Measurement| figure.stage == Stage::Disk && figure.sink.is_none() && !figure.incoming;
-    let read = seen.figures.all.iter().any(reads);
+    let read = context.figures.all.iter().any(reads);
     if !never || !read {
         return Vec::new();
     }

@@ -35,7 +35,7 @@ pub(crate) fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> 
                 device.name,
                 device.utilisation * 100.0,
                 device.queue_depth,
-                show_bytes_rate(device.read_bytes_per_second + device.written_bytes_per_second)
+                show_bytes_rate(device.bytes_per_second())
             ),
             "A faster device, or more of them; or a limit on it that can be lifted (a control group's, a \
              cloud volume's).",

@@ -86,7 +86,7 @@ impl Context<'_> {
 }
 
 /// All findings, worst first.
-pub(super) fn all(seen: &Context) -> Vec<Finding> {
+pub(super) fn all(context: &Context) -> Vec<Finding> {
     let groups: [fn(&Context) -> Vec<Finding>; 23] = [
         twins::straggler,
         disk::page_cache,
@@ -100,7 +100,7 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         network::loss_over_time,
         network::nic_down,
         network::congestion_control,
-        |seen| window::tcp_window(seen).into_iter().collect(),
+        |context| window::tcp_window(context).into_iter().collect(),
         limits::memlock,
         limits::io_uring_off,
         limits::no_huge_pages,
@@ -112,13 +112,13 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         trust::above_prediction,
         trust::above_rated,
     ];
-    let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
-    if seen.path().is_some_and(|path| path.evidence().others_explain()) {
+    let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(context)).collect();
+    if context.path().is_some_and(|path| path.evidence().others_explain()) {
         findings.retain(|finding| !others::MISLED.contains(&finding.id.as_str()));
     }
-    findings.extend(others_findings(&seen.figures.all));
-    findings.extend(map::of_run(seen));
-    let headroom = seen.headroom();
+    findings.extend(others_findings(&context.figures.all));
+    findings.extend(map::of_run(context));
+    let headroom = context.headroom();
     findings.iter_mut().for_each(|finding| finding.gain = finding.gain.min(headroom));
     sort(&mut findings);
     findings

@@ -20,9 +20,9 @@ const MUCH_LESS: f64 = 1.25;
 const GOOD_BUFFER_BYTES: u64 = 64 << 20;
 
 /// `udp-receive-buffer`: the receiving socket's buffer overflowed.
-pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
+pub(super) fn receive_buffer(context: &Context) -> Vec<Finding> {
     let drops = |figure: &Measurement| figure.receiver.as_ref().map_or(0, |receiver| receiver.socket_drops);
-    let dropping = seen.figures.all.iter().filter(|figure| drops(figure) > 0);
+    let dropping = context.figures.all.iter().filter(|figure| drops(figure) > 0);
     let Some(worst) = dropping.max_by(|a, b| a.loss.total_cmp(&b.loss).then(drops(a).cmp(&drops(b)))) else {
         return Vec::new();
     };
@@ -45,12 +45,12 @@ pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
 }
 
 /// `udp-loss`: datagrams vanished between the two sockets.
-pub(super) fn loss(seen: &Context) -> Vec<Finding> {
+pub(super) fn loss(context: &Context) -> Vec<Finding> {
     let vanished = |figure: &&Measurement| {
         let drops = figure.receiver.as_ref().map_or(0, |receiver| receiver.socket_drops);
         figure.protocol == Some(Protocol::Udp) && figure.loss >= LOST && drops == 0
     };
-    let Some(worst) = seen.figures.all.iter().filter(vanished).max_by(|a, b| a.loss.total_cmp(&b.loss))
+    let Some(worst) = context.figures.all.iter().filter(vanished).max_by(|a, b| a.loss.total_cmp(&b.loss))
     else {
         return Vec::new();
     };
@@ -63,9 +63,9 @@ pub(super) fn loss(seen: &Context) -> Vec<Finding> {
 
 /// `loss-over-time`: the losses that were counted on a far way let TCP keep less over minutes than the rounds showed,
 /// which are the first seconds of a flow. Those of one round trip are one: what a queue drops at a time weighs little.
-pub(super) fn loss_over_time(seen: &Context) -> Vec<Finding> {
-    let control = CongestionControl::of(seen.machine, seen.goal);
-    let Some(figure) = seen.figures.path(Protocol::Tcp) else { return Vec::new() };
+pub(super) fn loss_over_time(context: &Context) -> Vec<Finding> {
+    let control = CongestionControl::of(context.machine, context.goal);
+    let Some(figure) = context.figures.path(Protocol::Tcp) else { return Vec::new() };
     let (rate, tcp) = (figure.bytes_per_second, figure.evidence().tcp);
     let Some(flow) = tcp.lossy(&control) else { return Vec::new() };
     let Some(kept) = flow.response().filter(|kept| rate >= MUCH_LESS * kept) else { return Vec::new() };
@@ -96,18 +96,18 @@ pub(super) fn loss_over_time(seen: &Context) -> Vec<Finding> {
 }
 
 /// `mtu-mismatch`: the ends differ, or TCP's segments tell of a smaller MTU in between.
-pub(super) fn mtu_mismatch(seen: &Context) -> Vec<Finding> {
-    if seen.plan.loopback {
+pub(super) fn mtu_mismatch(context: &Context) -> Vec<Finding> {
+    if context.plan.loopback {
         return Vec::new();
     }
-    seen.plan.paths.iter().filter_map(|path| mismatch(seen, path)).collect()
+    context.plan.paths.iter().filter_map(|path| mismatch(context, path)).collect()
 }
 
-fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
+fn mismatch(context: &Context, path: &PathPlan) -> Option<Finding> {
     let mtu = *path.mtu.known()?;
     let ipv6 = path.peer.is_ipv6();
     let full = payload_bytes(mtu, Stack::tcp(ipv6))?;
-    let segment = largest_segment(seen, &path.resource);
+    let segment = largest_segment(context, &path.resource);
     let peer = path.peer_mtu.known().copied().filter(|peer| *peer != mtu);
     let small_segment = segment.filter(|segment| f64::from(*segment) < SEGMENT * f64::from(full));
     let text = match (peer, small_segment) {
@@ -125,7 +125,7 @@ fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
         .min(small_segment.unwrap_or(mtu).saturating_add(Stack::tcp(ipv6).header_bytes()));
     let share = |mtu| goodput_share(mtu, Stack::tcp(ipv6), false);
     let faster = share(mtu).zip(share(smallest)).map_or(0.0, |(large, small)| large / small - 1.0);
-    let capacity = seen.headline().resource(&path.resource).map_or(0.0, |nic| nic.capacity);
+    let capacity = context.headline().resource(&path.resource).map_or(0.0, |nic| nic.capacity);
     Some(Finding::slow("mtu-mismatch", text).evidence(json!({
             "path": path.name, "mtu": mtu, "peer_mtu": path.peer_mtu.known(), "segment_bytes": segment, "full_segment_bytes": full,
         })).remedy(format!(
@@ -133,24 +133,24 @@ fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
              mtu:{0}={mtu}`, or `ip link set {0} mtu {mtu}`), and check with `ping -M do -s {1}`",
             path.nic.as_deref().unwrap_or(&path.name),
             mtu.saturating_sub(if ipv6 { 48 } else { 28 })
-        )).gain(if seen.binds(&path.resource) {
-            seen.gain_with(&path.resource, capacity * (1.0 + faster))
+        )).gain(if context.binds(&path.resource) {
+            context.gain_with(&path.resource, capacity * (1.0 + faster))
         } else {
             0.0
         }))
 }
 
 /// The largest TCP segment that any connection of a NIC used.
-fn largest_segment(seen: &Context, nic: &str) -> Option<u32> {
-    let tcp = seen.figures.all.iter().filter(|figure| figure.protocol == Some(Protocol::Tcp));
+fn largest_segment(context: &Context, nic: &str) -> Option<u32> {
+    let tcp = context.figures.all.iter().filter(|figure| figure.protocol == Some(Protocol::Tcp));
     let workers = tcp.flat_map(|figure| &figure.workers).filter(|worker| worker.path.as_deref() == Some(nic));
     workers.map(|worker| worker.segment_bytes).max().filter(|bytes| *bytes > 0)
 }
 
 /// `nic-down`: an interface of a path is down.
-pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
-    let used = |name: &str| seen.plan.paths.iter().any(|path| path.nic.as_deref() == Some(name));
-    let down = seen.machine.nics.iter().filter(|nic| {
+pub(super) fn nic_down(context: &Context) -> Vec<Finding> {
+    let used = |name: &str| context.plan.paths.iter().any(|path| path.nic.as_deref() == Some(name));
+    let down = context.machine.nics.iter().filter(|nic| {
         used(&nic.name) && nic.state.known().is_some_and(|state| state == "down" || state == "lowerlayerdown")
     });
     down.map(|nic| {
@@ -166,21 +166,21 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
 
 /// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several
 /// times faster. Where both were tried, the figures speak.
-pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
+pub(super) fn congestion_control(context: &Context) -> Vec<Finding> {
     // What loopback likes says nothing of a network.
-    if seen.plan.loopback {
+    if context.plan.loopback {
         return Vec::new();
     }
-    let system = seen.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
-    let used = seen.goal.congestion_control.as_deref().unwrap_or(system);
-    if seen.figures.all.iter().any(|figure| !figure.congestion_controls.is_empty()) {
+    let system = context.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
+    let used = context.goal.congestion_control.as_deref().unwrap_or(system);
+    if context.figures.all.iter().any(|figure| !figure.congestion_controls.is_empty()) {
         let tried = |figure: &Measurement| super::streams::congestion_control(&figure.congestion_controls);
-        return seen.figures.all.iter().find_map(tried).into_iter().collect();
+        return context.figures.all.iter().find_map(tried).into_iter().collect();
     }
     let network =
         |figure: &&Measurement| figure.stage == Stage::Network && figure.protocol == Some(Protocol::Tcp);
     let fastest =
-        seen.figures.all.iter().filter(network).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
+        context.figures.all.iter().filter(network).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
     if used != "bbr" || fastest <= 0.0 {
         return Vec::new();
     }

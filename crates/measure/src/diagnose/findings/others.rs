@@ -74,7 +74,7 @@ fn disk_shared(figures: &[&Measurement]) -> Option<Finding> {
 fn on_disks(figure: &Measurement) -> Vec<OthersOnDisk> {
     let Some(access) = figure.access.as_ref() else { return figure.evidence().others_on_disks() };
     let [device] = &access.devices[..] else { return Vec::new() };
-    let all = device.read_bytes_per_second + device.written_bytes_per_second;
+    let all = device.bytes_per_second();
     let taken =
         figure.others_bytes(device, figure.bytes_per_second, false).filter(|_| access.writes.is_none());
     let of = |bytes_per_second: f64| {

@@ -10,9 +10,9 @@ use serde_json::json;
 const MOVES_NOTHING: f64 = 0.05;
 
 /// `queue-too-deep`: the user's reads in flight carry less than fewer of them.
-pub(super) fn queue_too_deep(seen: &Context) -> Vec<Finding> {
-    let found = seen.goal.queue_depth.and_then(|_| {
-        let trials = &seen.path()?.reads_in_flight;
+pub(super) fn queue_too_deep(context: &Context) -> Vec<Finding> {
+    let found = context.goal.queue_depth.and_then(|_| {
+        let trials = &context.path()?.reads_in_flight;
         let (asked, fewer) = trials.split_last()?;
         let best = fewer.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;
         best.carries_clearly_more_than(asked).then_some((asked, best))
@@ -32,7 +32,7 @@ pub(super) fn queue_too_deep(seen: &Context) -> Vec<Finding> {
                 lost / best.bytes_per_second * 100.0
             ),
         )
-        .evidence(json!({ "reads_in_flight": seen.path().map(|path| &path.reads_in_flight) }))
+        .evidence(json!({ "reads_in_flight": context.path().map(|path| &path.reads_in_flight) }))
         .remedy(format!(
             "`--queue-depth {}`, or leave it away: then a trial on the path chooses it",
             best.queue_depth
@@ -42,8 +42,8 @@ pub(super) fn queue_too_deep(seen: &Context) -> Vec<Finding> {
 }
 
 /// `stalled`: nothing went on in some of the samples of a figure whose others agree.
-pub(super) fn stalled(seen: &Context) -> Vec<Finding> {
-    let long = seen.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
+pub(super) fn stalled(context: &Context) -> Vec<Finding> {
+    let long = context.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
     let still = long.filter_map(|figure| Some((figure, moved_nothing(figure)?)));
     let still: Vec<(&Measurement, Vec<usize>)> = still.collect();
     let Some((worst, samples)) = still.iter().max_by_key(|(_, samples)| samples.len()) else {
@@ -82,8 +82,8 @@ fn moved_nothing(figure: &Measurement) -> Option<Vec<usize>> {
 }
 
 /// `not-seen`: counters that the verdict could not look at.
-pub(super) fn not_seen(seen: &Context) -> Vec<Finding> {
-    let Some(path) = seen.path().filter(|path| !path.not_seen.is_empty()) else { return Vec::new() };
+pub(super) fn not_seen(context: &Context) -> Vec<Finding> {
+    let Some(path) = context.path().filter(|path| !path.not_seen.is_empty()) else { return Vec::new() };
     let missing: Vec<String> = path.not_seen.iter().map(|what| in_words(what)).collect();
     vec![
         Finding::note("not-seen", format!("the verdict could not see {}", missing.join("; ")))

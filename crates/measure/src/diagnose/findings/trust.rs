@@ -12,17 +12,17 @@ use serde_json::json;
 /// Samples that fall or rise steadily by more than this share drift.
 const DRIFT: f64 = 0.1;
 /// A path below this share of the prediction lacks an explanation.
-const BELOW: f64 = 0.9;
+const BELOW_PREDICTION: f64 = 0.9;
 /// A path above this share of the prediction shows that a part was measured too low.
-const ABOVE: f64 = 1.15;
+const ABOVE_PREDICTION: f64 = 1.15;
 
 /// A part that did more than this times what it is rated is not that part alone: data sheets round by 2 %.
 const ABOVE_RATED: f64 = 1.02;
 
 /// `drift`: the samples of a measurement go one way. Not of memory: its samples are too short to tell a drift
 /// from a neighbour.
-pub(super) fn drift(seen: &Context) -> Vec<Finding> {
-    let long = seen.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
+pub(super) fn drift(context: &Context) -> Vec<Finding> {
+    let long = context.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
     let drifting = long.filter_map(|figure| Some((figure, steady_change(&figure.samples)?)));
     let Some((worst, change)) = drifting.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else {
         return Vec::new();
@@ -55,18 +55,17 @@ fn steady_change(samples: &[f64]) -> Option<f64> {
 }
 
 /// `read-again`: bytes of the disks came from a cache below them, or may have.
-pub(super) fn read_again(seen: &Context) -> Vec<Finding> {
+pub(super) fn read_again(context: &Context) -> Vec<Finding> {
     let doubted = |figure: &&Measurement| flagged(figure, READ_AGAIN) && figure.together;
-    let Some(figure) = seen.figures.all.iter().rfind(doubted) else { return Vec::new() };
+    let Some(figure) = context.figures.all.iter().rfind(doubted) else { return Vec::new() };
     let Some(why) = figure.distrust() else { return Vec::new() };
     let bytes = figure.read_again.iter().map(|source| source.bytes).fold(0, u64::saturating_add);
-    let rates = figure.read_again.iter().filter_map(|source| {
+    let mut rates = figure.read_again.iter().filter_map(|source| {
         let (first, again) = (source.first_bytes_per_second?, source.again_bytes_per_second?);
         let (first, again) = (show_bytes_rate(first), show_bytes_rate(again));
         Some(format!("{first} at first, {again} again"))
     });
-    let rates: Vec<String> = rates.take(1).collect();
-    let rates = if rates.is_empty() { String::new() } else { format!(" ({})", rates.join("")) };
+    let rates = rates.next().map_or(String::new(), |rates| format!(" ({rates})"));
     vec![
         Finding::note(
             "read-again",
@@ -86,17 +85,18 @@ pub(super) fn read_again(seen: &Context) -> Vec<Finding> {
 }
 
 /// `path-below-prediction`: the path does less than its parts allow, in nearly all rounds.
-pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
-    let below = seen.predictions.iter().filter_map(|prediction| {
-        let achieved = prediction.achieved(seen.figures);
-        let rounds = achieved.of_predicted_interval.is_none_or(|[_, high]| high < AGREES_FROM);
-        let short = achieved.of_predicted > 0.0 && achieved.of_predicted < BELOW && rounds;
-        short.then_some((prediction, achieved, seen.figures.path(prediction.protocol)?))
+pub(super) fn below_prediction(context: &Context) -> Vec<Finding> {
+    let below = context.predictions.iter().filter_map(|prediction| {
+        let achieved = prediction.achieved(context.figures);
+        let rounds_agree = achieved.of_predicted_interval.is_none_or(|[_, high]| high < AGREES_FROM);
+        let short = achieved.of_predicted > 0.0 && achieved.of_predicted < BELOW_PREDICTION && rounds_agree;
+        short.then_some((prediction, achieved, context.figures.path(prediction.protocol)?))
     });
     below
         .map(|(prediction, achieved, path)| {
             let predicted = achieved.bytes_per_second / achieved.of_predicted;
-            let (source, sink) = waiting(path);
+            let workers = path.worker_evidence().unwrap_or_default();
+            let (source, sink) = (workers.waiting_source.min(1.0), workers.waiting_sink.min(1.0));
             Finding::slow("path-below-prediction", format!(
                     "the {} path carried {}, {:.0} % of the {} that its parts allow; workers waited {:.0} % \
                      of the time for their source and {:.0} % for their sink{}",
@@ -106,7 +106,7 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
                     show_bytes_rate(predicted),
                     source * 100.0,
                     sink * 100.0,
-                    held_words(path)
+                    limited_by(path)
                 )).evidence(json!({
                     "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
                     "waiting_source": source, "waiting_sink": sink, "held_by": path.held_by,
@@ -121,11 +121,11 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
 }
 
 /// `figures-disagree`: the path does more than its parts seemed to allow.
-pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
-    let above = seen.predictions.iter().filter_map(|prediction| {
-        let achieved = prediction.achieved(seen.figures);
-        let rounds = achieved.of_predicted_interval.is_none_or(|[low, _]| low > AGREES_TO);
-        (achieved.of_predicted > ABOVE && rounds).then_some((prediction, achieved))
+pub(super) fn above_prediction(context: &Context) -> Vec<Finding> {
+    let above = context.predictions.iter().filter_map(|prediction| {
+        let achieved = prediction.achieved(context.figures);
+        let rounds_agree = achieved.of_predicted_interval.is_none_or(|[low, _]| low > AGREES_TO);
+        (achieved.of_predicted > ABOVE_PREDICTION && rounds_agree).then_some((prediction, achieved))
     });
     above
         .map(|(prediction, achieved)| {
@@ -148,8 +148,8 @@ pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
 }
 
 /// `above-rated`: a part did more than its data sheet says.
-pub(super) fn above_rated(seen: &Context) -> Vec<Finding> {
-    let Some(prediction) = seen.predictions.first() else { return Vec::new() };
+pub(super) fn above_rated(context: &Context) -> Vec<Finding> {
+    let Some(prediction) = context.predictions.first() else { return Vec::new() };
     let above = prediction.resources.iter().filter_map(|part| {
         let (measured, rated) = part.measured.zip(part.rated)?;
         (rated > 0.0 && measured > rated * ABOVE_RATED).then_some((part, measured, rated))
@@ -173,15 +173,6 @@ pub(super) fn above_rated(seen: &Context) -> Vec<Finding> {
         .collect()
 }
 
-fn held_words(path: &Measurement) -> String {
+fn limited_by(path: &Measurement) -> String {
     path.held_by.map_or(String::new(), |by| format!("; it was {}", by.words()))
-}
-
-/// Mean shares of the time that workers waited for source and sink.
-fn waiting(path: &Measurement) -> (f64, f64) {
-    let count = path.workers.len().max(1) as f64;
-    let mean = |of: fn(&crate::measure::WorkerResult) -> f64| {
-        (path.workers.iter().map(of).sum::<f64>() / count).min(1.0)
-    };
-    (mean(|worker| worker.waiting_source), mean(|worker| worker.waiting_sink))
 }

@@ -10,6 +10,7 @@ use crate::measure::streams::{PathFigure, StreamDirection, StreamFigure, Streams
 use crate::measure::{LimitedBy, Measurement, WorkerResult};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
 use linerate_facts::usage::CoreUse;
+use linerate_facts::wording::capitalised;
 use linerate_machine::probe::Machine;
 use linerate_model::alike::{AlikeFigure, Slower, median, slower};
 use linerate_model::plan::wording::listed;
@@ -103,17 +104,16 @@ impl SlowTwin {
     /// What it is and what to look at, for the sentence of a verdict.
     pub(in crate::diagnose) fn sentence(&self) -> String {
         let Finding { text, remedy, .. } = &self.finding;
-        let (first, rest) = remedy.split_at(remedy.chars().next().map_or(0, char::len_utf8));
-        format!("{text}. {}{rest}.", first.to_uppercase())
+        format!("{text}. {}.", capitalised(remedy))
     }
 }
 
 /// `straggler`: NICs, disks and CPUs of a run.
-pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
-    let twins = slow_twins(seen.machine, seen.plan, seen.figures, seen.headline());
-    let parts = twins.into_iter().map(|twin| twin.finding.gain(seen.gain_with(&twin.id, twin.usual)));
-    let path = seen.figures.path(seen.headline().protocol);
-    let cpus = path.map(|path| judged(&full_cpus(seen.machine, path), TWIN_RATIO)).unwrap_or_default();
+pub(super) fn straggler(context: &Context) -> Vec<Finding> {
+    let twins = slow_twins(context.machine, context.plan, context.figures, context.headline());
+    let parts = twins.into_iter().map(|twin| twin.finding.gain(context.gain_with(&twin.id, twin.usual)));
+    let path = context.figures.path(context.headline().protocol);
+    let cpus = path.map(|path| judged(&full_cpus(context.machine, path), TWIN_RATIO)).unwrap_or_default();
     parts.chain(cpus.into_iter().map(|twin| twin.finding)).collect()
 }
 
@@ -209,7 +209,7 @@ fn part_of(
 
 /// What makes NICs comparable; none of loopback and of what does not say what it is.
 fn nic_likeness(machine: &Machine, name: &str) -> Option<(String, String)> {
-    let nic = machine.nics.iter().find(|nic| nic.name == name && !nic.loopback)?;
+    let nic = machine.nic(name).filter(|nic| !nic.loopback)?;
     let (driver, mtu) = (nic.driver.known()?, nic.mtu.known()?);
     let function = nic.pci.as_ref().and_then(|pci| machine.pci.iter().find(|one| one.address == *pci));
     let model = function.and_then(|pci| Some((*pci.vendor.known()?, *pci.device.known()?)));
@@ -220,7 +220,7 @@ fn nic_likeness(machine: &Machine, name: &str) -> Option<(String, String)> {
 
 /// The same of disks.
 fn disk_likeness(machine: &Machine, name: &str) -> Option<(String, String)> {
-    let disk = machine.disks.iter().find(|disk| disk.name == name)?;
+    let disk = machine.disk(name)?;
     let model = disk.model.known();
     let sameness = if model.is_some() { "same model" } else { "same kind of device" };
     Some((format!("{:?} {:?} {model:?}", disk.kind, disk.rotational.known()), sameness.into()))
@@ -346,7 +346,7 @@ fn part_of_path(
     );
     let own = |stream: &&StreamFigure| stream.path == path.name && stream.direction == path.direction;
     let free = result.streams.iter().filter(own).all(|stream| !is_held_by_its_ends(stream));
-    let link = machine.nics.iter().find(|nic| nic.name == path.name)?;
+    let link = machine.nic(&path.name)?;
     Some(Part {
         kind: PartKind::Nic,
         name: path.name.clone(),

@@ -12,22 +12,22 @@ use serde_json::json;
 /// Below this round trip a window that holds TCP has other reasons than the way's length: a receiver that is late.
 const LONG_SECONDS: f64 = 0.002;
 
-/// `tcp-window`: a buffer here or at the receiver is smaller than what a long way has to have under way.
-pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
-    let held = |figure: &&Measurement| {
+/// `tcp-window`: a buffer here or at the receiver is smaller than what a long path has to have under way.
+pub(super) fn tcp_window(context: &Context) -> Option<Finding> {
+    let is_limited = |figure: &&Measurement| {
         figure.protocol == Some(Protocol::Tcp) && matches!(figure.held_by, Some(LimitedBy::Window))
     };
-    let figure = seen
+    let figure = context
         .figures
         .all
         .iter()
-        .filter(held)
+        .filter(is_limited)
         .max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;
     let evidence = figure.evidence().tcp;
     let trip = evidence.least_round_trip_seconds.filter(|trip| *trip >= LONG_SECONDS)?;
     let streams = f64::from(evidence.connections.max(1));
     let each = figure.bytes_per_second / streams;
-    let link: Option<f64> = seen.plan.paths.iter().map(|path| rated(seen, path.nic.as_deref()?)).sum();
+    let link: Option<f64> = context.plan.paths.iter().map(|path| rated(context, path.nic.as_deref()?)).sum();
     // Where no link's rate is known, what twice the rate needs.
     let goal = link.unwrap_or(2.0 * figure.bytes_per_second).max(figure.bytes_per_second);
     let needed = (goal / streams * trip) as u64;
@@ -72,7 +72,7 @@ pub(super) fn tcp_window(seen: &Context) -> Option<Finding> {
 }
 
 /// The rate of a NIC's link, bytes per second.
-fn rated(seen: &Context, name: &str) -> Option<f64> {
-    let nic = seen.machine.nics.iter().find(|nic| nic.name == name)?;
+fn rated(context: &Context, name: &str) -> Option<f64> {
+    let nic = context.machine.nic(name)?;
     line_rate(nic).known().copied()
 }

@@ -68,9 +68,9 @@ pub(super) fn attribute(
         write(&mut host[one.index].drop, one.share);
     }
     let on_the_wire = wire(sender, receiver, &all, streams, left);
-    if let Some(told) = on_the_wire {
-        left = left.saturating_sub(signed(told.drop.datagrams));
-        received.push(told);
+    if let Some(report) = on_the_wire {
+        left = left.saturating_sub(signed(report.drop.datagrams));
+        received.push(report);
     }
     (left, others)
 }
@@ -279,7 +279,7 @@ fn of_others(
     streams: &Streams,
     others: &mut Vec<Others>,
 ) -> u64 {
-    let (end, told) = match late {
+    let (end, report) = match late {
         true => {
             (receiver, received.iter().find(|one| matches!(one.name.as_str(), "RcvbufErrors" | "NoPorts")))
         }
@@ -299,8 +299,12 @@ fn of_others(
         false => passed::others_sent(sender, streams).saturating_add(OWN_CHATTER),
     };
     let excused = over.min(possible);
-    if let Some(told) = told.filter(|_| excused > 0) {
-        others.push(Others { host: end.host.clone(), counter: told.drop.counter.clone(), counted: excused });
+    if let Some(report) = report.filter(|_| excused > 0) {
+        others.push(Others {
+            host: end.host.clone(),
+            counter: report.drop.counter.clone(),
+            counted: excused,
+        });
     }
     excused
 }

@@ -1,7 +1,7 @@
 //! The ledgers of measured streams: one for each figure, direction and other host, from the figure's own
 //! counts and both hosts' counters.
 
-use super::{Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread, ledger};
+use super::{Ledger, LedgerHost, Offload, ReceiverAccount, SentCounts, Streams, Thread, ledger};
 use crate::measure::Measurement;
 use crate::measure::streams::{HostCounters, NicAccount, StreamDirection, StreamFigure, StreamsResult};
 use linerate_facts::protocol::Protocol;
@@ -79,7 +79,8 @@ fn of(
     streams: &[&StreamFigure],
 ) -> Ledger {
     let here = end(own, &measurement.cpu_by_core, streams);
-    let there = end(peer, measurement.receiver.as_ref().map_or(&[][..], |told| &told.cpu_by_core), streams);
+    let there =
+        end(peer, measurement.receiver.as_ref().map_or(&[][..], |receiver| &receiver.cpu_by_core), streams);
     let totals = totals(measurement, result, direction, streams);
     match direction {
         StreamDirection::Receive => ledger(&there, &here, &totals),
@@ -126,7 +127,7 @@ fn totals(
         ipv6: result.path_mtus.iter().any(|path| path.v6),
         datagram_bytes: sum(|stream| stream.sent_bytes).checked_div(sent_datagrams).unwrap_or(0) as u32,
         seconds: measurement.seconds,
-        sent: Sent {
+        sent: SentCounts {
             bytes: sum(|stream| stream.sent_bytes),
             datagrams: sent_datagrams,
             trains: sum(|stream| stream.trains),

@@ -40,14 +40,14 @@ pub struct Streams {
     pub datagram_bytes: u32,
     /// How long they ran.
     pub seconds: f64,
-    pub sent: Sent,
+    pub sent: SentCounts,
     pub received: ReceiverAccount,
 }
 
 /// The sending programs' account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Sent {
+pub struct SentCounts {
     /// Payload that the kernel took.
     pub bytes: u64,
     /// UDP.

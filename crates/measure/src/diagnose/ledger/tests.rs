@@ -37,7 +37,7 @@ fn streams(sent: u64, received: u64) -> Streams {
         ipv6: false,
         datagram_bytes: 1472,
         seconds: 1.0,
-        sent: Sent { bytes: sent * 1472, datagrams: sent, ..Sent::default() },
+        sent: SentCounts { bytes: sent * 1472, datagrams: sent, ..SentCounts::default() },
         received: ReceiverAccount {
             bytes: received * 1472,
             datagrams: received,
@@ -137,7 +137,7 @@ fn datagrams_in_pieces_are_as_many_in_the_middle_as_at_the_ends() {
     let account = streams(sent, sent);
     let streams = Streams {
         datagram_bytes: size as u32,
-        sent: Sent { bytes: sent * size, ..account.sent },
+        sent: SentCounts { bytes: sent * size, ..account.sent },
         received: ReceiverAccount { bytes: sent * size, ..account.received },
         ..account
     };
@@ -308,7 +308,7 @@ proptest! {
             ipv6,
             datagram_bytes,
             seconds,
-            sent: Sent { bytes: own[0], datagrams: own[1], trains: own[2], refused: own[3], too_long: own[4] },
+            sent: SentCounts { bytes: own[0], datagrams: own[1], trains: own[2], refused: own[3], too_long: own[4] },
             received: ReceiverAccount { bytes: own[5], datagrams: own[6], trains: own[7], duplicated: own[3], foreign: own[4], socket_drops: own[2], receive_buffer_bytes: own[1], thread: None },
         };
         let ledger = ledger(&make("a", &sender), &make("b", &receiver), &streams);

@@ -188,15 +188,15 @@ fn by_interrupts(
 
 /// One was held by a CPU of either host that is full of interrupts, and in the other one this CPU is nearly full of
 /// them.
-fn by_the_same_interrupts(held: &Measurement, other: &Measurement) -> bool {
-    let cpus = |figure: &Measurement| match held.held_by {
+fn by_the_same_interrupts(measurement: &Measurement, other: &Measurement) -> bool {
+    let cpus = |figure: &Measurement| match measurement.held_by {
         Some(LimitedBy::Cpu) => figure.cpu_by_core.clone(),
         Some(LimitedBy::Peer) => {
             figure.receiver.as_ref().map(|it| it.cpu_by_core.clone()).unwrap_or_default()
         }
         _ => Vec::new(),
     };
-    let full = full_of_interrupts(&cpus(held));
+    let full = full_of_interrupts(&cpus(measurement));
     full.is_some_and(|(core, _)| {
         cpus(other).iter().any(|cpu| cpu.core == core && is_nearly_full_of_interrupts(cpu))
     })

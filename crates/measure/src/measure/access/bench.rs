@@ -3,6 +3,7 @@
 use crate::event::Listener;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
+use linerate_model::plan::schedule::WARM_UP_SECONDS;
 use linerate_system::stop::Stop;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -26,7 +27,28 @@ pub struct AccessBench<'a> {
     pub windows: u32,
 }
 
-impl AccessBench<'_> {
+impl<'a> AccessBench<'a> {
+    /// One window a job, with io_uring, beside nobody else; nothing was tried yet.
+    pub fn new(
+        sysroot: &'a Sysroot,
+        machine: &'a Machine,
+        stop: &'a Stop,
+        listener: &'a mut dyn Listener,
+    ) -> Self {
+        let (pinning, warm_up_seconds) = (PinningTrials::default(), WARM_UP_SECONDS);
+        AccessBench {
+            sysroot,
+            machine,
+            stop,
+            listener,
+            io_uring: true,
+            idle: false,
+            pinning,
+            warm_up_seconds,
+            windows: 1,
+        }
+    }
+
     /// Ctrl-C.
     pub fn stopped(&self) -> bool {
         self.stop.is_ended()

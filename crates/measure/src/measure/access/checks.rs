@@ -2,8 +2,9 @@
 //! CPU, the page cache.
 
 use super::bench::AccessBench;
-use super::meter::Watched;
+use super::meter::AccessObservation;
 use super::{AccessJob, AccessResult, Checks, Engine};
+use crate::measure::PAGE_CACHE;
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;
 use linerate_transport::flow::access::AccessOutcome;
 
@@ -26,7 +27,7 @@ const SHORT_SECONDS: f64 = 0.5;
 pub(crate) struct Facts<'a, 'b> {
     pub bench: &'a AccessBench<'b>,
     pub job: &'a AccessJob,
-    pub watched: &'a Watched,
+    pub watched: &'a AccessObservation,
     pub outcomes: &'a [AccessOutcome],
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let rate: f64 = sides().map(|side| side.operations_per_second).sum();
     checks.wait_seconds = if rate > 0.0 { checks.waiting_depth / rate } else { 0.0 };
     let cores = facts.bench.machine.cpu.usable().len().max(1) as f64;
-    let host = &facts.watched.seen.host;
+    let host = &facts.watched.windows.host;
     checks.generator_cpu = if host.seconds > 0.0 { host.cpu_seconds / host.seconds / cores } else { 0.0 };
     lateness(&mut checks, facts.outcomes);
     let paced = facts.job.requests_per_second.is_some() || facts.job.limit_bytes_per_second.is_some();
@@ -63,7 +64,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     let mut flags = Vec::new();
     let memory = facts.bench.machine.memory.total_bytes.known().copied();
     if let Some(why) = page_cache(facts.job, facts.watched.area_bytes, memory, result) {
-        flags.push("page-cache".into());
+        flags.push(PAGE_CACHE.into());
         checks.failed.push(why);
     }
     if facts.job.sync.is_some() && facts.watched.in_memory {
@@ -83,7 +84,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
 }
 
 fn lateness(checks: &mut Checks, outcomes: &[AccessOutcome]) {
-    let mut all = linerate_transport::flow::access::Tally::new().latency;
+    let mut all = linerate_transport::flow::access::AccessTally::new().latency;
     for outcome in outcomes {
         all += &outcome.lateness;
     }
@@ -206,19 +207,22 @@ mod tests {
 
     #[test]
     fn the_page_cache_answers_nothing_that_passes_it_by() {
-        let told = |direct, engine, result: &AccessResult| {
+        let note_of = |direct, engine, result: &AccessResult| {
             page_cache(&AccessJob { direct, engine, ..plain() }, 1 << 20, None, result)
         };
         let none = AccessResult { devices: Vec::new(), ..result() };
         for result in [result(), none] {
-            assert_eq!(told(true, Engine::IoUring, &result), None);
-            assert_eq!(told(true, Engine::Psync, &result), None);
-            assert!(told(false, Engine::IoUring, &result).is_some());
-            assert!(told(true, Engine::Mmap, &result).is_some(), "memory that is mapped is the page cache");
+            assert_eq!(note_of(true, Engine::IoUring, &result), None);
+            assert_eq!(note_of(true, Engine::Psync, &result), None);
+            assert!(note_of(false, Engine::IoUring, &result).is_some());
+            assert!(
+                note_of(true, Engine::Mmap, &result).is_some(),
+                "memory that is mapped is the page cache"
+            );
         }
         let mut compressed = result();
         compressed.devices[0].read_bytes_per_second = 10e6;
-        let why = told(true, Engine::IoUring, &compressed).expect("compression");
+        let why = note_of(true, Engine::IoUring, &compressed).expect("compression");
         assert!(why.starts_with("10 % of the bytes read") && why.contains("below O_DIRECT"), "{why}");
         let whole = AccessResult { reads: None, ..result() };
         let writes = AccessJob { access: Access::Write, ..plain() };

@@ -5,10 +5,10 @@ use super::AccessJob;
 use super::bench::AccessBench;
 use super::figure::measurement;
 use super::files::Prepared;
-use super::meter::{Watched, WorkerMeter};
+use super::meter::{AccessObservation, WorkerMeter};
 use super::pinning;
 use super::series::Series;
-use super::worker_pool::WorkerPool;
+use super::worker_pool::{POLL_INTERVAL, WorkerPool};
 use crate::event::{Event, Listener};
 use crate::measure::window::{RateGlance, Watch, WindowObservation, WindowSpec};
 use crate::measure::{Measurement, Stage};
@@ -19,8 +19,6 @@ use std::time::Duration;
 
 /// Settling time before the first window, seconds.
 pub use linerate_model::plan::schedule::WARM_UP_SECONDS;
-/// Pause between two looks at workers that do their part once.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
 /// is no figure at all.
@@ -86,7 +84,7 @@ fn in_windows(
     job: &AccessJob,
     seconds: f64,
     devices: Vec<String>,
-) -> Watched {
+) -> AccessObservation {
     let (warm_up, window) =
         (Duration::from_secs_f64(bench.warm_up_seconds), Duration::from_secs_f64(seconds));
     let repeats = bench.windows.max(1);
@@ -113,18 +111,24 @@ fn in_windows(
     };
     let host = HostSampler::of_cpus(bench.sysroot).and_disks(devices);
     let watch = Watch::new(windows, bench.stop).beside(host);
-    let Ok(mut seen) = watch.observe(&mut meter, &mut tick);
-    let devices = std::mem::take(&mut seen.host.disks);
-    Watched { seen, timed: true, devices, burst: series.burst(), ..Watched::default() }
+    let Ok(mut observation) = watch.observe(&mut meter, &mut tick);
+    let devices = std::mem::take(&mut observation.host.disks);
+    AccessObservation {
+        windows: observation,
+        timed: true,
+        devices,
+        burst: series.burst(),
+        ..AccessObservation::default()
+    }
 }
 
 /// Each worker does its part once: as long as it takes.
-fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: Vec<String>) -> Watched {
+fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: Vec<String>) -> AccessObservation {
     let host = HostSampler::of_cpus(bench.sysroot).and_disks(devices);
     let before = host.begin();
     let mut glance = RateGlance::new(0);
-    let mut watched = Watched::default();
-    while pool.alive() && !bench.stop.wait(LOOK) {
+    let mut watched = AccessObservation::default();
+    while pool.alive() && !bench.stop.wait(POLL_INTERVAL) {
         show(pool, &mut glance, bench.listener);
         if watched.first_done.is_none() && pool.first_ended() {
             watched.first_done = Some((clock::since(pool.begin).as_secs_f64(), pool.bytes()));
@@ -133,9 +137,9 @@ fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: Vec<String>) ->
     let (bytes, cut_short, mut now) = (pool.bytes(), bench.stopped(), host.sample());
     host.add_processes(&mut now);
     let host = now.since(&before);
-    watched.seen = WindowObservation { bytes, cut_short, host, ..WindowObservation::default() };
-    watched.seen.part_busy(None);
-    watched.devices = std::mem::take(&mut watched.seen.host.disks);
+    watched.windows = WindowObservation { bytes, cut_short, host, ..WindowObservation::default() };
+    watched.windows.part_busy(None);
+    watched.devices = std::mem::take(&mut watched.windows.host.disks);
     watched
 }
 

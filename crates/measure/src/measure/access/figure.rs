@@ -4,7 +4,7 @@
 use super::bench::AccessBench;
 use super::checks::{self, Facts};
 use super::files::Prepared;
-use super::meter::Watched;
+use super::meter::AccessObservation;
 use super::worker_pool::WorkersEnd;
 use super::{
     Access, AccessJob, AccessOrder, AccessResult, Engine, FileLayout, Latency, SideResult, SyncResult,
@@ -15,7 +15,7 @@ use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;
 use linerate_system::Errno;
-use linerate_transport::flow::access::{AccessError, AccessOutcome, SyncTally, Tally};
+use linerate_transport::flow::access::{AccessError, AccessOutcome, AccessTally, SyncTally};
 
 /// Errors of one file that are told one by one.
 const MOST_ERRORS: usize = 3;
@@ -25,11 +25,11 @@ pub(crate) fn measurement(
     bench: &AccessBench<'_>,
     job: &AccessJob,
     prepared: &Prepared,
-    mut watched: Watched,
-    ended: WorkersEnd,
+    mut watched: AccessObservation,
+    end: WorkersEnd,
 ) -> Measurement {
-    let WorkersEnd { outcomes, errors: mut failed } = ended;
-    let (mut reads, mut writes, mut syncs) = (Tally::new(), Tally::new(), SyncTally::default());
+    let WorkersEnd { outcomes, errors: mut failed } = end;
+    let (mut reads, mut writes, mut syncs) = (AccessTally::new(), AccessTally::new(), SyncTally::default());
     for outcome in &outcomes {
         syncs.join(&outcome.syncs);
         reads.join(&outcome.reads);
@@ -37,14 +37,14 @@ pub(crate) fn measurement(
     }
     let (first_done, last_done) = done_rates(&watched, &outcomes, reads.bytes + writes.bytes);
     if !watched.timed && !outcomes.is_empty() {
-        watched.seen.samples = vec![last_done];
+        watched.windows.samples = vec![last_done];
     }
     let resource = resource(job, prepared);
-    let mut measurement = Measurement::of(Stage::Disk, title(job), resource, &watched.seen);
+    let mut measurement = Measurement::of(Stage::Disk, title(job), resource, &watched.windows);
     measurement.together = job.sources.len() > 1;
     measurement.method = method(job, &outcomes);
-    failed.extend(told(prepared, outcomes.iter().flat_map(|outcome| &outcome.errors)));
-    let corrupt = told(prepared, outcomes.iter().flat_map(|outcome| &outcome.corrupt));
+    failed.extend(error_lines(prepared, outcomes.iter().flat_map(|outcome| &outcome.errors)));
+    let corrupt = error_lines(prepared, outcomes.iter().flat_map(|outcome| &outcome.corrupt));
     let burst = watched.burst.take();
     if let Some(burst) = &burst {
         // A mean of both would be neither; what lasts is what counts.
@@ -55,7 +55,7 @@ pub(crate) fn measurement(
         ((burst.seconds - bench.warm_up_seconds).max(0.0) / seconds).ceil() as usize
     });
     let longer = middle_of_windows(&outcomes, first_window, [&reads, &writes]);
-    let side = |tally: &Tally| {
+    let side = |tally: &AccessTally| {
         let mut side = side(tally, rate, reads.bytes + writes.bytes);
         side.latency.mean *= longer;
         side
@@ -82,13 +82,13 @@ pub(crate) fn measurement(
     if result.burst.is_some() {
         measurement.flags.push("burst".into());
     }
-    trust::flag(&mut measurement, &watched.seen, &watched.cores);
+    trust::flag(&mut measurement, &watched.windows, &watched.cores);
     measurement.access = Some(Box::new(result));
     measurement
 }
 
 /// While all were still at work, and until the last had ended; bytes per second.
-fn done_rates(watched: &Watched, outcomes: &[AccessOutcome], bytes: u64) -> (f64, f64) {
+fn done_rates(watched: &AccessObservation, outcomes: &[AccessOutcome], bytes: u64) -> (f64, f64) {
     let started = outcomes.iter().map(|outcome| outcome.started_seconds).fold(f64::MAX, f64::min);
     let ended = outcomes.iter().map(|outcome| outcome.ended_seconds).fold(0.0, f64::max);
     let rate = |bytes: u64, until: f64| {
@@ -102,7 +102,7 @@ fn done_rates(watched: &Watched, outcomes: &[AccessOutcome], bytes: u64) -> (f64
 
 /// Mean latency in the windows in the middle ÷ that of all requests: a rate is a median of windows, and only the
 /// latency of the same windows goes with it.
-fn middle_of_windows(outcomes: &[AccessOutcome], first: usize, sides: [&Tally; 2]) -> f64 {
+fn middle_of_windows(outcomes: &[AccessOutcome], first: usize, sides: [&AccessTally; 2]) -> f64 {
     let count = outcomes.iter().map(|outcome| outcome.windows.len()).max().unwrap_or(0);
     let of_all = |window: usize| {
         outcomes
@@ -121,7 +121,7 @@ fn middle_of_windows(outcomes: &[AccessOutcome], first: usize, sides: [&Tally; 2
     if middle > 0.0 && mean > 0.0 { middle / mean } else { 1.0 }
 }
 
-fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
+fn side(tally: &AccessTally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
     let share = tally.bytes as f64 / all_bytes.max(1) as f64;
     let own = bytes_per_second * share;
     let mean_bytes = tally.bytes as f64 / tally.operations.max(1) as f64;
@@ -135,7 +135,7 @@ fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
 }
 
 /// Syncs go with the writes that they followed, whose rate is that of the windows.
-fn sync_result(syncs: &SyncTally, writes: &Tally, side: SideResult) -> SyncResult {
+fn sync_result(syncs: &SyncTally, writes: &AccessTally, side: SideResult) -> SyncResult {
     let SyncTally { alone, with_write } = syncs;
     SyncResult {
         operations: alone.operations,
@@ -207,7 +207,7 @@ fn method(job: &AccessJob, outcomes: &[AccessOutcome]) -> String {
 }
 
 /// Errors with the device in front: of one file the first few, and how many more.
-fn told<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) -> Vec<String> {
+fn error_lines<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) -> Vec<String> {
     let mut by_label: Vec<(&str, Vec<&AccessError>)> = Vec::new();
     for error in errors {
         match by_label.iter_mut().find(|(label, _)| *label == error.label) {
@@ -215,24 +215,23 @@ fn told<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) 
             None => by_label.push((&error.label, vec![error])),
         }
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (label, errors) in by_label {
         let device = prepared.device_of(label);
-        told.extend(
-            errors
-                .iter()
-                .take(MOST_ERRORS)
-                .map(|error| format!("{device}: {label} at offset {}: {}", error.offset, explained(error))),
+        lines.extend(
+            errors.iter().take(MOST_ERRORS).map(|error| {
+                format!("{device}: {label} at offset {}: {}", error.offset, explain_error(error))
+            }),
         );
         if errors.len() > MOST_ERRORS {
-            told.push(format!("{device}: {label}: and {} more", errors.len() - MOST_ERRORS));
+            lines.push(format!("{device}: {label}: and {} more", errors.len() - MOST_ERRORS));
         }
     }
-    told
+    lines
 }
 
 /// What the kernel said, with what it mostly means.
-fn explained(error: &AccessError) -> String {
+fn explain_error(error: &AccessError) -> String {
     let why = &error.why;
     let meaning = match error.errno {
         Some(Errno::NOSPC) => "the disk became full; make room, or fewer --workers, a smaller --block",

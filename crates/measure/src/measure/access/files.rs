@@ -8,9 +8,9 @@ use super::AccessJob;
 use super::bench::AccessBench;
 use super::buffer_room::check_memory;
 use super::lay_out::{Blank, lay_out};
-use super::made::{Made, PREFIX, not_made};
+use super::own_file::{OwnFile, PREFIX, not_made};
 use super::parts::files_of;
-use super::target::{Permissions, SourceKind, Target};
+use super::target::{AccessTarget, Permissions, SourceKind};
 use linerate_facts::failure::Failure;
 use linerate_facts::room::space_in;
 use linerate_facts::units::show_size;
@@ -20,11 +20,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Sources looked at, and the files made in them. Made files without a name go with this value.
+/// Sources looked at, and the files made in them. Own files without a name go with this value.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(super) targets: Vec<Target>,
-    pub(super) made: Vec<Made>,
+    pub(super) targets: Vec<AccessTarget>,
+    pub(super) own_files: Vec<OwnFile>,
     pub(super) permissions: Permissions,
     /// Which of several that run at once: in the names of its files.
     pub(super) number: usize,
@@ -46,9 +46,9 @@ impl Prepared {
         sources: &[PathBuf],
         permissions: Permissions,
     ) -> Result<Self, Failure> {
-        let looked = sources.iter().map(|path| Target::look(bench.sysroot, bench.machine, path));
+        let looked = sources.iter().map(|path| AccessTarget::look(bench.sysroot, bench.machine, path));
         let targets = looked.collect::<Result<_, _>>()?;
-        Ok(Prepared { targets, made: Vec::new(), permissions, number: 0, tasks: None })
+        Ok(Prepared { targets, own_files: Vec::new(), permissions, number: 0, tasks: None })
     }
 
     /// The same beside others in the same directories.
@@ -80,8 +80,8 @@ impl Prepared {
             self.make(*source, *index, *length, job.is_log())?;
         }
         if job.is_log() {
-            for made in wanted.iter().filter_map(|(source, index, _)| self.find(*source, *index, true)) {
-                made.empty().map_err(|error| not_made(&made.path, &error))?;
+            for own in wanted.iter().filter_map(|(source, index, _)| self.find(*source, *index, true)) {
+                own.empty().map_err(|error| not_made(&own.path, &error))?;
             }
         }
         if job.needs_data() {
@@ -100,26 +100,26 @@ impl Prepared {
             let Ok(target) = self.target_of(job, source) else { continue };
             for (index, length) in files_of(job, source) {
                 let Some(at) = self.position(target, index, job.is_log()) else { continue };
-                let made = &mut self.made[at];
+                let own = &mut self.own_files[at];
                 let whole = job.seconds.is_none() && !job.reads();
-                if whole && made.written <= length {
-                    (made.written, made.stamped) = (length, stamp);
-                } else if made.stamped != stamp {
-                    made.stamped = None;
+                if whole && own.written <= length {
+                    (own.written, own.stamped) = (length, stamp);
+                } else if own.stamped != stamp {
+                    own.stamped = None;
                 }
             }
         }
     }
 
     /// Files with a name that are there now.
-    pub fn kept(&self) -> Vec<String> {
-        self.made.iter().filter(|made| made.named).map(|made| made.path.display().to_string()).collect()
+    pub fn kept_files(&self) -> Vec<String> {
+        self.own_files.iter().filter(|own| own.named).map(|own| own.path.display().to_string()).collect()
     }
 
     /// Removes files with a name, too: what was made in vain helps nobody.
     pub fn remove(&mut self) {
-        for made in self.made.drain(..).filter(|made| made.named) {
-            let _ = std::fs::remove_file(&made.path);
+        for own in self.own_files.drain(..).filter(|own| own.named) {
+            let _ = std::fs::remove_file(&own.path);
         }
     }
 
@@ -130,9 +130,9 @@ impl Prepared {
 
     /// What stands behind a file or device with this name in an error.
     pub(super) fn device_of(&self, label: &str) -> String {
-        let made = self.made.iter().find(|made| made.path.as_os_str() == label).map(|made| made.source);
+        let own = self.own_files.iter().find(|own| own.path.as_os_str() == label).map(|own| own.source);
         let named = || self.targets.iter().position(|target| target.path.as_os_str() == label);
-        let resource = made.or_else(named).map(|source| self.resource(source)).unwrap_or_default();
+        let resource = own.or_else(named).map(|source| self.resource(source)).unwrap_or_default();
         resource.strip_prefix("disk:").unwrap_or(&resource).to_string()
     }
 
@@ -157,7 +157,7 @@ impl Prepared {
 
     /// Direct I/O takes whole sectors, and a record of a log has any length: then through the page cache.
     pub fn fit_to_sectors(&self, job: &mut AccessJob) {
-        let whole = |target: &Target| {
+        let whole = |target: &AccessTarget| {
             !job.sources.contains(&target.path) || job.transfer_bytes.is_multiple_of(target.sector_bytes)
         };
         job.direct &= job.sync.is_none() || self.targets.iter().all(whole);
@@ -191,7 +191,7 @@ impl Prepared {
     fn check_room(&self, wanted: &[(usize, usize, u64)], is_log: bool) -> Result<(), Failure> {
         let mut needs: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
         for (source, index, length) in wanted {
-            let has = self.find(*source, *index, is_log).map_or(0, |made| made.length);
+            let has = self.find(*source, *index, is_log).map_or(0, |own| own.length);
             let need = needs.entry(self.targets[*source].file_system).or_insert((*source, 0));
             need.1 = need.1.saturating_add(length.saturating_sub(has));
         }
@@ -214,23 +214,27 @@ impl Prepared {
     }
 
     fn position(&self, source: usize, index: usize, is_log: bool) -> Option<usize> {
-        let is_it = |made: &Made| (made.source, made.index, made.is_log) == (source, index, is_log);
-        self.made.iter().position(is_it)
+        let is_it = |own: &OwnFile| (own.source, own.index, own.is_log) == (source, index, is_log);
+        self.own_files.iter().position(is_it)
     }
 
-    pub(super) fn find(&self, source: usize, index: usize, is_log: bool) -> Option<&Made> {
-        self.position(source, index, is_log).map(|at| &self.made[at])
+    pub(super) fn find(&self, source: usize, index: usize, is_log: bool) -> Option<&OwnFile> {
+        self.position(source, index, is_log).map(|at| &self.own_files[at])
     }
 
     fn make(&mut self, source: usize, index: usize, length: u64, is_log: bool) -> Result<(), Failure> {
         if let Some(at) = self.position(source, index, is_log) {
-            let made = &mut self.made[at];
-            made.length = made.length.max(length);
+            let own = &mut self.own_files[at];
+            own.length = own.length.max(length);
             return Ok(());
         }
-        let made =
-            Made::make(&self.targets[source], (source, index, is_log), self.number, self.permissions.keep)?;
-        self.made.push(Made { length, ..made });
+        let own = OwnFile::make(
+            &self.targets[source],
+            (source, index, is_log),
+            self.number,
+            self.permissions.keep,
+        )?;
+        self.own_files.push(OwnFile { length, ..own });
         Ok(())
     }
 
@@ -245,19 +249,19 @@ impl Prepared {
         let mut blanks = Vec::new();
         for (source, index, length) in wanted {
             let Some(at) = self.position(*source, *index, job.is_log()) else { continue };
-            let made = &self.made[at];
-            let from = if stamp.is_some() && made.stamped != stamp { 0 } else { made.written };
+            let own = &self.own_files[at];
+            let from = if stamp.is_some() && own.stamped != stamp { 0 } else { own.written };
             if from < *length {
                 let how = Opening { direct: job.direct, write: true, ..Opening::default() };
-                let file = made.open(how).map_err(|error| not_made(&made.path, &error))?;
-                let file = AccessFile { file: Arc::new(file), label: made.label() };
-                blanks.push(Blank { made: at, source: *source, file, from, to: *length });
+                let file = own.open(how).map_err(|error| not_made(&own.path, &error))?;
+                let file = AccessFile { file: Arc::new(file), label: own.label() };
+                blanks.push(Blank { file_index: at, source: *source, file, from, to: *length });
             }
         }
         let filled = lay_out(bench, blanks, job, self.permissions.shorten_after)?;
         for (at, written) in filled {
-            self.made[at].written = written;
-            self.made[at].stamped = stamp;
+            self.own_files[at].written = written;
+            self.own_files[at].stamped = stamp;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! How long requests took: a few percentiles that are shown, and the distribution that other tools draw.
 
 use crate::measure::statistics::median;
-use linerate_transport::flow::access::Tally;
+use linerate_transport::flow::access::AccessTally;
 use serde::{Deserialize, Serialize};
 
 /// Of requests, seconds, from the moment at which a user asked: in an open loop the intended start, else the end
@@ -60,7 +60,7 @@ pub(crate) fn middle_mean(means: impl Iterator<Item = f64>) -> f64 {
 
 impl Latency {
     /// Of all that was counted.
-    pub(crate) fn of(tally: &Tally) -> Latency {
+    pub(crate) fn of(tally: &AccessTally) -> Latency {
         let counted = &tally.latency;
         let seconds = |nanos: u64| nanos as f64 * 1e-9;
         let at = |quantile: f64| seconds(counted.value_at_quantile(quantile));
@@ -82,7 +82,7 @@ impl Latency {
     }
 }
 
-fn distribution(tally: &Tally) -> Vec<LatencyShare> {
+fn distribution(tally: &AccessTally) -> Vec<LatencyShare> {
     let of_unit = |unit: u64| BOUNDS.map(|bound| bound * unit);
     let mut bounds: Vec<u64> = [1, 1_000, 1_000_000].into_iter().flat_map(of_unit).collect();
     bounds.push(LONGEST_BOUND_NANOS);
@@ -102,16 +102,16 @@ mod tests {
 
     #[test]
     fn the_distribution_has_the_bounds_of_fio_and_adds_up() {
-        let mut tally = Tally::new();
+        let mut tally = AccessTally::new();
         let times = [(30_000, 3), (60_000, 4), (3_000_000, 2), (2_500_000_000, 1)];
         for (nanos, count) in times {
             (0..count).for_each(|_| tally.add(4096, Duration::from_nanos(nanos)));
         }
         let latency = Latency::of(&tally);
-        let told: Vec<_> = latency.distribution.iter().map(|one| (one.below_seconds, one.share)).collect();
-        assert_eq!(told.iter().map(|(_, share)| *share).collect::<Vec<_>>(), [0.3, 0.4, 0.2, 0.1]);
+        let shares: Vec<_> = latency.distribution.iter().map(|one| (one.below_seconds, one.share)).collect();
+        assert_eq!(shares.iter().map(|(_, share)| *share).collect::<Vec<_>>(), [0.3, 0.4, 0.2, 0.1]);
         let nanos = |bound: &Option<f64>| bound.map(|seconds| (seconds * 1e9).round() as u64);
-        let bounds: Vec<_> = told.iter().map(|(bound, _)| nanos(bound)).collect();
+        let bounds: Vec<_> = shares.iter().map(|(bound, _)| nanos(bound)).collect();
         assert_eq!(bounds, [Some(50_000), Some(100_000), Some(4_000_000), None]);
         assert!(latency.quantiles.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
         let deviation = latency.standard_deviation.expect("it is kept");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn nothing_done_has_no_distribution() {
-        let latency = Latency::of(&Tally::new());
+        let latency = Latency::of(&AccessTally::new());
         assert_eq!((latency.distribution.len(), latency.mean), (0, 0.0));
     }
 }

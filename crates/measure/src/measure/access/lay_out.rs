@@ -8,7 +8,7 @@ use crate::measure::{Stage, started};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::file::drop_pages;
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessFile, AccessOrder, AccessStart, Area, BlockStamp, Pace, Walk,
@@ -19,14 +19,12 @@ use std::time::{Duration, Instant};
 
 /// Bytes a request, where no stamp asks for another size.
 const REQUEST_BYTES: u64 = 4 << 20;
-/// Pause between two looks at `stop` and at the progress.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A stretch of a file that holds no data yet.
 #[derive(Debug)]
 pub(crate) struct Blank {
     /// Whose it is, for the caller.
-    pub made: usize,
+    pub file_index: usize,
     /// Index of the source: one file of each is written at a time.
     pub source: usize,
     pub file: AccessFile,
@@ -94,7 +92,7 @@ pub(crate) fn lay_out(
         let moved = finished + writing.iter().map(|one| one.counters.progress.mark().bytes).sum::<u64>();
         let bytes_per_second = moved as f64 / clock::since(begin).as_secs_f64();
         bench.listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
-        if bench.stop.wait(LOOK) {
+        if bench.stop.wait(POLL_INTERVAL) {
             writing.iter().for_each(|one| one.stop.store(true, Ordering::Relaxed));
             writing.into_iter().for_each(|one| drop(finish(one)));
             return Err(Failure::Interrupted);
@@ -145,7 +143,7 @@ fn start(
         fsync_at_end: true,
         sync: None,
         stamp: job.verify.then_some(BlockStamp { seed: job.seed }),
-        seed: job.seed ^ blank.made as u64,
+        seed: job.seed ^ blank.file_index as u64,
         io_uring,
         begin,
     };
@@ -177,7 +175,7 @@ fn finish(writing: Writing) -> Result<(usize, u64), Failure> {
     }
     // Through the page cache it would answer the reads.
     let _ = drop_pages(&writing.blank.file.file);
-    Ok((writing.blank.made, writing.from + outcome.writes.bytes))
+    Ok((writing.blank.file_index, writing.from + outcome.writes.bytes))
 }
 
 #[cfg(test)]
@@ -189,7 +187,7 @@ mod tests {
         let blank = |source| {
             let file = Arc::new(tempfile::tempfile().expect("a file"));
             let file = AccessFile { file, label: String::new() };
-            Blank { made: 0, source, file, from: 0, to: 1 << 30 }
+            Blank { file_index: 0, source, file, from: 0, to: 1 << 30 }
         };
         let blanks = [blank(0), blank(0), blank(1), blank(0), blank(0)];
         let (all, passed) = (Duration::from_secs(8), Duration::from_secs(2));

@@ -58,13 +58,13 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
         side.latency.mean = side_means(|access| &access.writes);
     }
     access.checks.little_depth = access.little_depth();
-    access.visits = visits.iter().flat_map(told).collect();
+    access.visits = visits.iter().flat_map(rounds_of).collect();
     // A bucket is full at the first visit only.
     access.burst = visits.iter().find_map(|visit| visit.access.as_ref()?.burst.clone());
 }
 
 /// What each visit told by itself; one that was merged before has those of its own.
-fn told(visit: &Measurement) -> Vec<JobRound> {
+fn rounds_of(visit: &Measurement) -> Vec<JobRound> {
     let Some(access) = &visit.access else { return Vec::new() };
     if !access.visits.is_empty() {
         return access.visits.clone();

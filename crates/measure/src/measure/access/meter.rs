@@ -17,8 +17,8 @@ const SHORT_PART: u64 = 20;
 
 /// Windows or one window, with what the devices did meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
-    pub seen: WindowObservation,
+pub(crate) struct AccessObservation {
+    pub windows: WindowObservation,
     pub timed: bool,
     pub devices: Vec<DeviceUse>,
     /// When the first worker had done its part (seconds since the common zero), and the bytes of all until

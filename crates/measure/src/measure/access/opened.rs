@@ -3,9 +3,9 @@
 use super::bench::AccessBench;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
-use super::made::not_made;
+use super::own_file::not_made;
 use super::parts::{self, WorkerPart, own_file, shared};
-use super::target::{SourceKind, Target};
+use super::target::{AccessTarget, SourceKind};
 use super::{AccessJob, FileLayout, SyncMethod};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
@@ -54,7 +54,7 @@ impl Prepared {
 
     /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
     pub(crate) fn hold_devices(&mut self, bench: &AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
-        let device = |target: &&mut Target| {
+        let device = |target: &&mut AccessTarget| {
             matches!(target.kind, SourceKind::Device(_)) && job.sources.contains(&target.path)
         };
         let mut devices = self.targets.iter_mut().filter(device);
@@ -75,7 +75,7 @@ impl Prepared {
                 .map_err(|error| not_made(&target.path, &error))?;
             let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
             let to = length / job.transfer_bytes * job.transfer_bytes;
-            blanks.push(Blank { made: source, source, file, from: 0, to });
+            blanks.push(Blank { file_index: source, source, file, from: 0, to });
         }
         lay_out(bench, blanks, job, None).map(drop)
     }

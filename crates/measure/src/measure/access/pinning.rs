@@ -22,7 +22,7 @@ const MOST_IN_FLIGHT: u32 = 2;
 /// Not pinned must be so much faster: pinned workers repeat better.
 const GAIN: f64 = 1.1;
 /// One look, after the first half of it; at most this share of the job's window.
-const LOOK: Duration = Duration::from_millis(150);
+const PROBE_TIME: Duration = Duration::from_millis(150);
 const SHARE_OF_WINDOW: f64 = 0.25;
 /// Pinned or not, in an order in which a drift favours neither.
 const TURNS: [bool; 4] = [true, false, false, true];
@@ -47,7 +47,7 @@ pub(super) fn trial(
     if let Some((_, known)) = bench.pinning.0.iter().find(|(other, _)| *other == key) {
         return Ok(Some(known.clone()));
     }
-    let look = LOOK.min(Duration::from_secs_f64(seconds * SHARE_OF_WINDOW));
+    let look = PROBE_TIME.min(Duration::from_secs_f64(seconds * SHARE_OF_WINDOW));
     let mut trial = PinningTrial { pinned: true, ..PinningTrial::default() };
     for pinned in TURNS {
         let pool = WorkerPool::start(bench, job, prepared, pinned)?;

@@ -12,19 +12,19 @@ const MOST_SLOPE: f64 = 0.10;
 
 /// Whether the last rounds are steady; with fewer than five they are not.
 pub fn steady(rounds: &[f64]) -> Steady {
-    let told = Steady { rounds: rounds.len() as u32, ..Steady::default() };
+    let steady = Steady { rounds: rounds.len() as u32, ..Steady::default() };
     let Some(window) = rounds.len().checked_sub(WINDOW_ROUNDS).map(|from| &rounds[from..]) else {
-        return told;
+        return steady;
     };
     let mean = window.iter().sum::<f64>() / WINDOW_ROUNDS as f64;
     if mean <= 0.0 {
-        return told;
+        return steady;
     }
     let least = window.iter().copied().fold(f64::MAX, f64::min);
     let most = window.iter().copied().fold(0.0, f64::max);
     let excursion = (most - least) / mean;
     let slope = rise(window).abs() / mean;
-    Steady { reached: excursion <= MOST_EXCURSION && slope <= MOST_SLOPE, excursion, slope, ..told }
+    Steady { reached: excursion <= MOST_EXCURSION && slope <= MOST_SLOPE, excursion, slope, ..steady }
 }
 
 /// How far the line of least squares rises from the first round to the last.

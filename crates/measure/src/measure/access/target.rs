@@ -39,7 +39,7 @@ pub(crate) enum SourceKind {
 
 /// One source.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct AccessTarget {
     pub path: PathBuf,
     pub kind: SourceKind,
     /// Disks at the bottom, by kernel name; empty where there are none to be seen.
@@ -52,7 +52,7 @@ pub(crate) struct Target {
     alone: Option<File>,
 }
 
-impl Target {
+impl AccessTarget {
     /// Looks at a path.
     pub(crate) fn look(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Result<Self, Failure> {
         let lacks = |why: String| Failure::Lacks(format!("source {}: {why}", path.display()));
@@ -79,7 +79,7 @@ impl Target {
                 "empty: there is nothing to read; name a directory, and linerate makes a file".into(),
             ));
         }
-        Ok(Target {
+        Ok(AccessTarget {
             path: path.to_path_buf(),
             kind,
             leaves: behind.map(|behind| behind.leaves.clone()).unwrap_or_default(),
@@ -221,9 +221,9 @@ mod tests {
     use super::*;
     use linerate_machine::probe::probe;
 
-    fn target(path: &Path) -> Target {
+    fn target(path: &Path) -> AccessTarget {
         let sysroot = Sysroot::live();
-        Target::look(&sysroot, &probe(&sysroot), path).expect("it is there")
+        AccessTarget::look(&sysroot, &probe(&sysroot), path).expect("it is there")
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let machine = probe(&sysroot);
         let empty = tempfile::NamedTempFile::new().expect("a file");
         for path in [Path::new("/nonexistent/place"), empty.path(), Path::new("/dev/null")] {
-            let failure = Target::look(&sysroot, &machine, path).expect_err("nothing to read");
+            let failure = AccessTarget::look(&sysroot, &machine, path).expect_err("nothing to read");
             assert_eq!(failure.exit_status(), 3);
             assert!(failure.to_string().contains("; "), "{failure}");
         }

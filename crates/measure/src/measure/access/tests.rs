@@ -25,17 +25,8 @@ impl TestBench {
     }
 
     fn bench(&mut self) -> AccessBench<'_> {
-        AccessBench {
-            sysroot: &self.sysroot,
-            machine: &self.machine,
-            stop: &self.stop,
-            listener: &mut self.listener,
-            io_uring: true,
-            idle: false,
-            pinning: PinningTrials::default(),
-            warm_up_seconds: 0.02,
-            windows: 2,
-        }
+        let bench = AccessBench::new(&self.sysroot, &self.machine, &self.stop, &mut self.listener);
+        AccessBench { warm_up_seconds: 0.02, windows: 2, ..bench }
     }
 
     fn run(&mut self, job: &AccessJob, permissions: Permissions) -> Result<(Measurement, Prepared), Failure> {
@@ -113,7 +104,7 @@ fn kept_files_are_named_and_stay() {
     let job = in_directory(directory.path(), 2, FileLayout::FilePerWorker);
     let keep = Permissions { keep: true, ..Permissions::default() };
     let (_, prepared) = TestBench::new().run(&job, keep).expect("a figure");
-    assert_eq!(prepared.kept().len(), 2);
+    assert_eq!(prepared.kept_files().len(), 2);
     drop(prepared);
     let names = names(directory.path());
     assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("linerate-disk-")), "{names:?}");

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// After Ctrl-C, workers whose requests hang in the kernel are left behind after this.
 const LAST_REQUESTS: Duration = Duration::from_millis(600);
 /// Pause between two looks at workers that end.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Workers at work. Dropping it stops them.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl WorkerPool {
                     break;
                 }
             }
-            clock::sleep(LOOK);
+            clock::sleep(POLL_INTERVAL);
         }
         for (worker, label) in std::mem::take(&mut self.running) {
             if !worker.ended() {

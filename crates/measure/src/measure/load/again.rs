@@ -42,13 +42,13 @@ mod tests {
         device: Simulated,
         fails_in: Vec<u32>,
         taken: u32,
-        told: Vec<String>,
+        messages: Vec<String>,
     }
 
     impl Failing {
         fn in_steps(fails_in: &[u32]) -> Self {
             let device = Simulated { noise: 0.0, ..Simulated::new(5000.0, 0.002, 7) };
-            Failing { device, fails_in: fails_in.to_vec(), taken: 0, told: Vec::new() }
+            Failing { device, fails_in: fails_in.to_vec(), taken: 0, messages: Vec::new() }
         }
 
         fn search(&mut self) -> Searched {
@@ -72,11 +72,11 @@ mod tests {
         }
 
         fn failed(&mut self, error: &str) {
-            self.0.told.push(format!("again: {error}"));
+            self.0.messages.push(format!("again: {error}"));
         }
 
         fn went_well(&mut self, error: &str) {
-            self.0.told.push(format!("well: {error}"));
+            self.0.messages.push(format!("well: {error}"));
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
             assert_eq!(rates(&searched), rates(&without));
             assert_eq!(searched.ended, None);
             let error = format!("EIO in step {step}");
-            assert_eq!(failing.told, [format!("again: {error}"), format!("well: {error}")]);
+            assert_eq!(failing.messages, [format!("again: {error}"), format!("well: {error}")]);
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
         let kept = rates(&searched);
         assert!(!kept.is_empty() && kept.len() < without.len(), "{searched:?}");
         assert!(kept.iter().all(|point| without.contains(point)), "{searched:?}");
-        assert_eq!(failing.told, ["again: EIO in step 3"]);
+        assert_eq!(failing.messages, ["again: EIO in step 3"]);
         assert_eq!(failing.taken, 4);
     }
 

@@ -9,7 +9,7 @@ pub struct CacheLevel {
     pub level: u32,
     /// Of the one that this core uses.
     pub size_bytes: u64,
-    /// Logical processors that share it.
+    /// CPUs that share it.
     pub cpus: Vec<u32>,
 }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use strum::VariantArray;
-use worker::Work;
+use worker::SweepWork;
 
 /// Windows in which nothing was completed are taken again, so many times as long.
 const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];
@@ -101,10 +101,10 @@ pub struct Sweep<'a> {
 }
 
 /// Measures all points in order.
-pub fn sweep(mut sweep: Sweep<'_>, order: &MemorySpec, points: &[Point]) -> StageFigures {
+pub fn sweep(mut sweep: Sweep<'_>, spec: &MemorySpec, points: &[Point]) -> StageFigures {
     let mut done = StageFigures::default();
     let mut arenas = Arenas::for_points(points);
-    let windows = order.windows(points.len());
+    let windows = spec.windows(points.len());
     for point in points {
         if sweep.stop.is_ended() {
             break;
@@ -162,8 +162,8 @@ fn measure_point(
         true
     };
     let shares = arenas.shares(point)?;
-    let work = Work::of(point);
-    let seen = std::thread::scope(|scope| -> Result<WindowObservation, String> {
+    let work = SweepWork::of(point);
+    let watched = std::thread::scope(|scope| -> Result<WindowObservation, String> {
         // Whatever happens below, the workers are told to end: the scope waits for them.
         let ending = end.ends_at_drop();
         for ((core, share), counters) in point.cores.iter().zip(shares).zip(&counters) {
@@ -179,26 +179,26 @@ fn measure_point(
             }
         }
         let watch = Watch::new(windows, sweep.stop).beside(HostSampler::of_cpus(sweep.sysroot));
-        let Ok(seen) = watch.observe(&mut OwnMeter(counters.clone()), &mut listener);
+        let Ok(watched) = watch.observe(&mut OwnMeter(counters.clone()), &mut listener);
         drop(ending);
-        Ok(seen)
+        Ok(watched)
     })?;
     arenas.touched(point);
-    Ok(measurement(point, &seen))
+    Ok(measurement(point, &watched))
 }
 
-fn measurement(point: &Point, seen: &WindowObservation) -> Measurement {
-    let mut measurement = Measurement::of(Stage::Memory, point.name(), "memory".into(), seen);
+fn measurement(point: &Point, watched: &WindowObservation) -> Measurement {
+    let mut measurement = Measurement::of(Stage::Memory, point.name(), "memory".into(), watched);
     measurement.together = point.cores.len() > 1;
     measurement.method = method(point);
-    trust::flag(&mut measurement, seen, &point.cores);
+    trust::flag(&mut measurement, watched, &point.cores);
     // Memory workers saturate their cores by design: that is no reason to distrust the figure.
     measurement.flags.retain(|flag| flag != "core-saturated");
     if point.small_arrays {
         measurement.flags.push("small-arrays".into());
     }
     // Of one core's chain: the cores chase side by side.
-    let accesses = median(&seen.samples) / worker::LINK_BYTES as f64 / point.cores.len().max(1) as f64;
+    let accesses = median(&watched.samples) / worker::LINK_BYTES as f64 / point.cores.len().max(1) as f64;
     let chased = point.kernel == MemoryKernel::Latency && accesses > 0.0;
     measurement.memory = Some(MemoryPoint {
         kernel: point.kernel.word().into(),

@@ -82,7 +82,7 @@ pub struct Point {
     pub stride_bytes: u64,
     /// Of one array of one core.
     pub array_bytes: u64,
-    /// Logical processors that work.
+    /// CPUs that work.
     pub cores: Vec<u32>,
     /// The NUMA node of each core; none where there is one node or it is not known.
     pub home: Vec<Option<u32>>,
@@ -158,13 +158,13 @@ pub enum MemoryPointError {
 
 /// All points of an order. An order that names a stride, a working set or cores is the grid of these, else it
 /// is the default programme.
-pub fn points(machine: &Machine, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
+pub fn points(machine: &Machine, spec: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
     let maker = Maker { machine, cores: cores_in_order(machine) };
     if maker.cores.is_empty() {
         return Err(MemoryPointError::NoCores);
     }
-    let grid = !(order.strides.is_empty() && order.working_sets.is_empty() && order.cores.is_empty());
-    let mut points = if grid { maker.grid(order)? } else { maker.programme(order)? };
+    let grid = !(spec.strides.is_empty() && spec.working_sets.is_empty() && spec.cores.is_empty());
+    let mut points = if grid { maker.grid(spec)? } else { maker.programme(spec)? };
     // The links of a chase are numbers that a triad would add slowly (denormals): they come last.
     points.sort_by_key(|point| point.kernel == MemoryKernel::Latency);
     if points.is_empty() {
@@ -175,7 +175,7 @@ pub fn points(machine: &Machine, order: &MemorySpec) -> Result<Vec<Point>, Memor
 
 /// One thread of each core before the second ones, node by node.
 fn cores_in_order(machine: &Machine) -> Vec<u32> {
-    let online: Vec<u32> = machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
+    let online: Vec<u32> = machine.cpu.online().map(|cpu| cpu.id).collect();
     let allowed = machine.cpu.allowed.known().filter(|allowed| !allowed.is_empty());
     let mut cores = allowed.cloned().unwrap_or(online);
     let key = |core: &u32| {
@@ -194,7 +194,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn programme(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
+    fn programme(&self, spec: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let (one, all) = (&self.cores[..1], &self.cores[..]);
         let counts: Vec<&[u32]> = if all.len() > 1 { vec![one, all] } else { vec![one] };
         let sets: Vec<WorkingSet> = levels(self.machine, self.cores[0])
@@ -205,7 +205,7 @@ impl Maker<'_> {
         let mut points = Vec::new();
         for cores in counts {
             for set in &sets {
-                for (kernel, store) in kinds(order) {
+                for (kernel, store) in kinds(spec) {
                     let cached = *set != WorkingSet::Memory;
                     // A streaming store leaves the caches by design; several chains say nothing that one does
                     // not.
@@ -218,27 +218,27 @@ impl Maker<'_> {
                 }
             }
         }
-        if order.kernels().contains(&MemoryKernel::Read) {
+        if spec.kernels().contains(&MemoryKernel::Read) {
             for stride in STRIDES.into_iter().filter(|stride| *stride != CONTIGUOUS_BYTES) {
                 points.push(self.point(MemoryKernel::Read, None, stride, WorkingSet::Memory, one, None)?);
             }
         }
-        points.extend(self.node_pairs(order)?);
+        points.extend(self.node_pairs(spec)?);
         Ok(points)
     }
 
-    fn grid(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
+    fn grid(&self, spec: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let or = |named: &[u64], default: u64| if named.is_empty() { vec![default] } else { named.to_vec() };
-        let strides = or(&order.strides, CONTIGUOUS_BYTES);
+        let strides = or(&spec.strides, CONTIGUOUS_BYTES);
         let sets =
-            if order.working_sets.is_empty() { vec![WorkingSet::Memory] } else { order.working_sets.clone() };
-        let counts = if order.cores.is_empty() { vec![Cores::All] } else { order.cores.clone() };
+            if spec.working_sets.is_empty() { vec![WorkingSet::Memory] } else { spec.working_sets.clone() };
+        let counts = if spec.cores.is_empty() { vec![Cores::All] } else { spec.cores.clone() };
         let mut points = Vec::new();
         for count in counts {
             let cores = self.first(count)?;
             for set in &sets {
                 for stride in &strides {
-                    for (kernel, store) in kinds(order) {
+                    for (kernel, store) in kinds(spec) {
                         let strided = *stride != CONTIGUOUS_BYTES;
                         if strided && (kernel == MemoryKernel::Latency || store == Some(Store::Streaming)) {
                             continue;
@@ -266,7 +266,7 @@ impl Maker<'_> {
     }
 
     /// Read and latency from the cores of each node to the memory of each; nothing on a machine of one node.
-    fn node_pairs(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
+    fn node_pairs(&self, spec: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let nodes = &self.machine.memory.nodes;
         let mut points = Vec::new();
         for from in nodes {
@@ -279,7 +279,7 @@ impl Maker<'_> {
                 for (kernel, cores) in
                     [(MemoryKernel::Read, &cores[..]), (MemoryKernel::Latency, &cores[..1])]
                 {
-                    if order.kernels().contains(&kernel) {
+                    if spec.kernels().contains(&kernel) {
                         let set = WorkingSet::Memory;
                         points.push(self.point(kernel, None, CONTIGUOUS_BYTES, set, cores, pair)?);
                     }
@@ -370,13 +370,13 @@ impl Maker<'_> {
 }
 
 /// Each kernel with each kind of store that it and this processor have.
-fn kinds(order: &MemorySpec) -> Vec<(MemoryKernel, Option<Store>)> {
+fn kinds(spec: &MemorySpec) -> Vec<(MemoryKernel, Option<Store>)> {
     let of = |kernel: MemoryKernel| match kernel.stores() {
         true if has_streaming() => vec![(kernel, Some(Store::Plain)), (kernel, Some(Store::Streaming))],
         true => vec![(kernel, Some(Store::Plain))],
         false => vec![(kernel, None)],
     };
-    order.kernels().into_iter().flat_map(of).collect()
+    spec.kernels().into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

@@ -30,17 +30,17 @@ const ALIAS_WORDS: usize = 136;
 
 /// What to do, without where.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct SweepWork {
     kernel: MemoryKernel,
     store: Store,
     stride_bytes: usize,
     in_cache: bool,
 }
 
-impl Work {
+impl SweepWork {
     /// Of a point.
     pub(crate) fn of(point: &Point) -> Self {
-        Work {
+        SweepWork {
             kernel: point.kernel,
             store: point.store.unwrap_or(Store::Plain),
             stride_bytes: point.stride_bytes as usize,
@@ -52,7 +52,7 @@ impl Work {
 /// Pins the thread, takes the pages, then works until `end`. `ready` goes up by one before what counts
 /// begins.
 pub(crate) fn run(
-    work: &Work,
+    work: &SweepWork,
     core: u32,
     share: Share<'_>,
     counters: &WorkerCounters,
@@ -102,7 +102,7 @@ fn follow(words: &mut [u64], seed: u64, counters: &WorkerCounters, end: &AtomicB
 
 /// Goes round the arrays in pieces.
 struct Round<'a> {
-    work: &'a Work,
+    work: &'a SweepWork,
     /// Written to by kernels that store; read by the one that reads.
     to: &'a mut [u64],
     one: &'a [u64],
@@ -114,7 +114,7 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(work: &'a Work, words: &'a mut [u64]) -> Self {
+    fn new(work: &'a SweepWork, words: &'a mut [u64]) -> Self {
         let arrays = work.kernel.arrays() as usize;
         let mut length = words.len() / arrays / 8 * 8;
         if arrays > 1 && length > 2 * ALIAS_WORDS && length * 8 % ALIAS_BYTES < 256 {

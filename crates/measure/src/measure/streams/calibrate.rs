@@ -3,7 +3,7 @@
 //!
 //! Trials are run one after another on the same path with everything else equal. What wins by less than their
 //! noise does not count: then the way that costs less CPU time is taken. Congestion controls take turns, and
-//! over a long way each turn waits until slow start is over: a window of a fifth of a second there shows which
+//! over a long path each turn waits until slow start is over: a window of a fifth of a second there shows which
 //! one begins faster, and nothing of what it carries.
 
 use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
@@ -99,7 +99,7 @@ const FROM_CACHE: [(SendMethod, u32); 3] =
 
 /// Tries the ways of sending that there are for this job, sets the best one in it, and gives all.
 pub(crate) fn choose_method(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<MethodTrial> {
-    let ways: &[(SendMethod, u32)] = match (job.protocol, &job.behind) {
+    let methods: &[(SendMethod, u32)] = match (job.protocol, &job.behind) {
         // The engine segments where the kernel can, and a file past the cache is read into buffers of its
         // own.
         (Protocol::Udp, _) | (_, SenderSource::Cold(_)) => &[],
@@ -107,13 +107,15 @@ pub(crate) fn choose_method(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -
         (Protocol::Tcp, SenderSource::Cached(_)) => &FROM_CACHE,
     };
     let mut trials: Vec<MethodTrial> = Vec::new();
-    for (method, write_bytes) in ways {
+    for (method, write_bytes) in methods {
         // Zerocopy towards this very machine is copied, always: not worth a trial.
         if bench.stopped() || (*method == SendMethod::Zerocopy && bench.loopback) {
             continue;
         }
-        let tried = StreamsJob { method: *method, write_bytes: *write_bytes, ..trial_of(job) };
-        trials.extend(attempt(bench, &tried, TRIAL).and_then(|seen| MethodTrial::of(&tried, &[seen])));
+        let trial_job = StreamsJob { method: *method, write_bytes: *write_bytes, ..trial_of(job) };
+        trials.extend(
+            attempt(bench, &trial_job, TRIAL).and_then(|watched| MethodTrial::of(&trial_job, &[watched])),
+        );
     }
     if let Some(best) = best(&trials) {
         trials[best].chosen = true;
@@ -171,10 +173,10 @@ pub(crate) fn compare_congestion_controls(
         }
         for at in order {
             if turns[at].len() <= round && !bench.stopped() {
-                let seen = attempt(bench, &jobs[at], windows);
-                let own = seen.iter().filter(|_| at == 0);
-                own.for_each(|seen| bench.losses.join(counted_losses(seen)));
-                turns[at].extend(seen);
+                let watched = attempt(bench, &jobs[at], windows);
+                let own = watched.iter().filter(|_| at == 0);
+                own.for_each(|watched| bench.losses.join(counted_losses(watched)));
+                turns[at].extend(watched);
             }
         }
     }
@@ -212,10 +214,10 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
     }
     let mut try_one = |asked: ChosenStreams| {
         let streams = asked.streams.saturating_mul(nics);
-        let tried =
+        let trial_job =
             StreamsJob { streams, pacing_bytes_per_second: asked.pacing_bytes_per_second, ..one.clone() };
-        let seen = attempt(bench, &tried, windows).filter(|_| !bench.stopped());
-        Ok(seen.map(|seen| stream_trial(asked, &[seen])))
+        let watched = attempt(bench, &trial_job, windows).filter(|_| !bench.stopped());
+        Ok(watched.map(|watched| stream_trial(asked, &[watched])))
     };
     let first = stream_trial(ChosenStreams::ONE, &first);
     let trials = way.choose(first, &mut try_one).unwrap_or_default();
@@ -246,20 +248,20 @@ fn one_stream(bench: &mut StreamBench<'_>, job: &StreamsJob, turn: WindowSpec) -
     let mut turns = vec![first];
     if loses && bench.losses.losses < FEWEST_LOSSES && !bench.stopped() {
         let more = attempt(bench, job, WindowSpec { repeats: MORE_OF_A_TURN, ..turn });
-        more.iter().for_each(|seen| bench.losses.join(counted_losses(seen)));
+        more.iter().for_each(|watched| bench.losses.join(counted_losses(watched)));
         turns.extend(more);
     }
     Some(turns)
 }
 
 /// Of these turns, which are not none.
-fn stream_trial(asked: ChosenStreams, turns: &[Measurement]) -> StreamTrial {
+fn stream_trial(chosen_streams: ChosenStreams, turns: &[Measurement]) -> StreamTrial {
     let mut loss = LossCount::default();
-    turns.iter().for_each(|seen| loss.join(counted_losses(seen)));
-    let samples: Vec<f64> = turns.iter().flat_map(|seen| seen.samples.iter().copied()).collect();
+    turns.iter().for_each(|watched| loss.join(counted_losses(watched)));
+    let samples: Vec<f64> = turns.iter().flat_map(|watched| watched.samples.iter().copied()).collect();
     StreamTrial {
-        streams: asked.streams,
-        pacing_bytes_per_second: asked.pacing_bytes_per_second,
+        streams: chosen_streams.streams,
+        pacing_bytes_per_second: chosen_streams.pacing_bytes_per_second,
         bytes_per_second: median(&samples),
         loss_share: loss.share().unwrap_or(0.0),
         chosen: false,
@@ -267,21 +269,21 @@ fn stream_trial(asked: ChosenStreams, turns: &[Measurement]) -> StreamTrial {
 }
 
 /// Of all streams, as `run` counts them.
-fn counted_losses(seen: &Measurement) -> LossCount {
+fn counted_losses(measurement: &Measurement) -> LossCount {
     let mut all = LossCount::default();
-    for stream in seen.streams.iter().flat_map(|result| &result.streams) {
+    for stream in measurement.streams.iter().flat_map(|result| &result.streams) {
         all.join(LossCount { losses: stream.losses, segments: stream.loss_segments });
     }
     all
 }
 
-fn tcp_of(seen: &Measurement) -> impl Iterator<Item = &TcpSample> {
-    seen.streams.iter().flat_map(|result| &result.streams).filter_map(|stream| stream.tcp.as_ref())
+fn tcp_of(measurement: &Measurement) -> impl Iterator<Item = &TcpSample> {
+    measurement.streams.iter().flat_map(|result| &result.streams).filter_map(|stream| stream.tcp.as_ref())
 }
 
 /// Payload of the largest segments.
-fn segment_bytes(seen: &Measurement) -> f64 {
-    tcp_of(seen).map(|tcp| f64::from(tcp.segment_bytes)).fold(0.0, f64::max)
+fn segment_bytes(measurement: &Measurement) -> f64 {
+    tcp_of(measurement).map(|tcp| f64::from(tcp.segment_bytes)).fold(0.0, f64::max)
 }
 
 /// Of one turn over a way with this round trip.

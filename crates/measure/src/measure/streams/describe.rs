@@ -2,7 +2,7 @@
 
 use super::StreamBench;
 use super::job::{SenderSource, StreamDirection, StreamsJob};
-use super::observe::{Observed, Watched};
+use super::observe::{Observed, StreamWatch};
 use super::result::{Buffers, PathFigure, RoundTrips, StreamFigure, StreamsResult};
 use crate::measure::product::{LimitedBy, Measurement, ReceiverResult, Stage};
 use crate::measure::statistics::median;
@@ -64,13 +64,7 @@ pub(super) fn method(bench: &StreamBench<'_>, job: &StreamsJob) -> String {
 
 /// A way of handing bytes to TCP, in words.
 fn call(method: SendMethod, write_bytes: u32) -> String {
-    let call = match method {
-        SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => "send",
-        SendMethod::Sendfile => "sendfile",
-        SendMethod::Splice => "splice",
-        SendMethod::Zerocopy => "MSG_ZEROCOPY",
-    };
-    format!("{call} of {}", show_size(u64::from(write_bytes)))
+    format!("{} of {}", method.word(), show_size(u64::from(write_bytes)))
 }
 
 pub(super) fn describe(
@@ -79,13 +73,13 @@ pub(super) fn describe(
     name: &str,
     observed: &Observed,
 ) -> Measurement {
-    let seen = &observed.seen;
+    let watched = &observed.windows;
     let resource = match (job.path, bench.paths) {
         (Some(path), _) => bench.paths[path].resource.clone(),
         (None, [only]) => only.resource.clone(),
         (None, _) => "all".into(),
     };
-    let mut measurement = Measurement::of(Stage::Network, name.to_string(), resource, seen);
+    let mut measurement = Measurement::of(Stage::Network, name.to_string(), resource, watched);
     measurement.together = job.path.is_none() && bench.paths.len() > 1;
     measurement.protocol = Some(job.protocol);
     measurement.with_file = job.behind != SenderSource::Memory;
@@ -94,7 +88,7 @@ pub(super) fn describe(
         .streams
         .iter()
         .filter(|s| !s.wanted.asks())
-        .map(|s| figure(bench, job, s, seen.host.seconds))
+        .map(|s| figure(bench, job, s, watched.host.seconds))
         .collect();
     measurement.loss = loss(streams.iter());
     measurement.receiver = peer(observed);
@@ -109,7 +103,7 @@ pub(super) fn describe(
         measurement.set_burst_of_flow(&observed.rates, observed.short_window_seconds);
     }
     let cores: Vec<u32> = streams.iter().filter_map(|stream| stream.core).collect();
-    trust::flag(&mut measurement, seen, &cores);
+    trust::flag(&mut measurement, watched, &cores);
     if bench.sessions.iter().any(|session| session.hello().rate_limit.is_some()) {
         measurement.flags.push("agent-rate-limit".into());
     }
@@ -130,7 +124,7 @@ pub(super) fn loss<'s>(streams: impl Iterator<Item = &'s StreamFigure>) -> f64 {
     if sent > 0.0 { lost / sent } else { 0.0 }
 }
 
-fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: f64) -> StreamFigure {
+fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &StreamWatch, seconds: f64) -> StreamFigure {
     let (sender, receiver) = stream.ends();
     let (sender_cpu_share, receiver_cpu_share) = stream.cpu_shares(seconds);
     let rate = stream.mean_rate();
@@ -183,12 +177,12 @@ fn buffers(job: &StreamsJob, sender: &StreamSample, receiver: &StreamSample, rat
 
 /// Each path in each direction.
 fn path_figures(bench: &StreamBench<'_>, observed: &Observed, figures: &[StreamFigure]) -> Vec<PathFigure> {
-    let bulk: Vec<&Watched> = observed.streams.iter().filter(|stream| !stream.wanted.asks()).collect();
+    let bulk: Vec<&StreamWatch> = observed.streams.iter().filter(|stream| !stream.wanted.asks()).collect();
     let mut all = Vec::new();
     for (path, plan) in bench.paths.iter().enumerate() {
         for direction in [StreamDirection::Send, StreamDirection::Receive] {
             let mine =
-                |stream: &Watched| stream.wanted.path == path && stream.wanted.direction() == direction;
+                |stream: &StreamWatch| stream.wanted.path == path && stream.wanted.direction() == direction;
             let indexes: Vec<usize> = (0..bulk.len()).filter(|index| mine(bulk[*index])).collect();
             if indexes.is_empty() {
                 continue;
@@ -213,9 +207,9 @@ fn path_figures(bench: &StreamBench<'_>, observed: &Observed, figures: &[StreamF
 
 /// What the agents told of their hosts; with several hosts the one whose quota holds it most.
 fn peer(observed: &Observed) -> Option<ReceiverResult> {
-    let mut result = observed.far.result(observed.seen.bytes)?;
+    let mut result = observed.far.result(observed.windows.bytes)?;
     for stream in observed.streams.iter().filter(|stream| !stream.wanted.asks()) {
-        let (sender, receiver) = stream.cpu_shares(observed.seen.host.seconds);
+        let (sender, receiver) = stream.cpu_shares(observed.windows.host.seconds);
         let theirs = if stream.wanted.direction() == StreamDirection::Send { receiver } else { sender };
         result.busiest_thread = result.busiest_thread.max(theirs);
         let end = stream.ends().1;

@@ -17,7 +17,7 @@ pub(crate) fn from_iperf3(outcome: &TestOutcome, path: &PathPlan) -> Measurement
         iperf3::TestDirection::Receive => StreamDirection::Receive,
         iperf3::TestDirection::Both => StreamDirection::Both,
     };
-    let ways = match direction {
+    let directions = match direction {
         StreamDirection::Both => "both ways".to_string(),
         one => one.to_string(),
     };
@@ -25,14 +25,14 @@ pub(crate) fn from_iperf3(outcome: &TestOutcome, path: &PathPlan) -> Measurement
         outcome.local.iter().map(|ours| stream(outcome, ours, &path.name)).collect();
     let seconds = outcome.local.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
     let bytes = streams.iter().map(|stream| stream.received_bytes).fold(0, u64::saturating_add);
-    let seen = WindowObservation {
+    let watched = WindowObservation {
         samples: samples(&outcome.local),
         bytes,
         host: HostUse { seconds, ..HostUse::default() },
         ..WindowObservation::default()
     };
-    let name = format!("{} {} {ways}, iperf3", path.name, test.protocol);
-    let mut measurement = Measurement::of(Stage::Network, name, path.resource.clone(), &seen);
+    let name = format!("{} {} {directions}, iperf3", path.name, test.protocol);
+    let mut measurement = Measurement::of(Stage::Network, name, path.resource.clone(), &watched);
     measurement.protocol = Some(test.protocol);
     // What arrived, over the whole test; the intervals are this end's.
     let arrived = |ours: bool| outcome.received_bytes_per_second(ours);
@@ -86,7 +86,7 @@ fn samples(streams: &[StreamFigures]) -> Vec<f64> {
 }
 
 fn paths(outcome: &TestOutcome, path: &PathPlan, direction: StreamDirection) -> Vec<PathFigure> {
-    let ways: &[StreamDirection] = match direction {
+    let directions: &[StreamDirection] = match direction {
         StreamDirection::Both => &[StreamDirection::Send, StreamDirection::Receive],
         StreamDirection::Send => &[StreamDirection::Send],
         StreamDirection::Receive => &[StreamDirection::Receive],
@@ -105,16 +105,16 @@ fn paths(outcome: &TestOutcome, path: &PathPlan, direction: StreamDirection) -> 
             loss: super::describe::loss(figures.iter()),
         }
     };
-    ways.iter().map(one).collect()
+    directions.iter().map(one).collect()
 }
 
 /// One stream with both ends; where the other end did not tell, ours stands for both.
 fn stream(outcome: &TestOutcome, ours: &StreamFigures, path: &str) -> StreamFigure {
     let theirs = outcome.remote_of(ours.id);
     let (sender, receiver) = if ours.sender { (Some(ours), theirs) } else { (theirs, Some(ours)) };
-    let told = receiver.or(sender).unwrap_or(ours);
-    let (sent, lost) = (sender.unwrap_or(ours), told.lost.unwrap_or(0));
-    let expected = told.packets.unwrap_or(0);
+    let side = receiver.or(sender).unwrap_or(ours);
+    let (sent, lost) = (sender.unwrap_or(ours), side.lost.unwrap_or(0));
+    let expected = side.packets.unwrap_or(0);
     let (send_granted_bytes, receive_granted_bytes) = match (outcome.buffer_bytes, ours.sender) {
         (Some((send, _)), true) => (send, 0),
         (Some((_, receive)), false) => (0, receive),
@@ -124,16 +124,16 @@ fn stream(outcome: &TestOutcome, ours: &StreamFigures, path: &str) -> StreamFigu
         path: path.to_string(),
         direction: if ours.sender { StreamDirection::Send } else { StreamDirection::Receive },
         addresses: ours.addresses,
-        bytes_per_second: told.bits_per_second() / 8.0,
+        bytes_per_second: side.bits_per_second() / 8.0,
         samples: samples(std::slice::from_ref(ours)),
         sent_bytes: sent.bytes,
         sent_datagrams: sent.packets.unwrap_or(expected),
-        received_bytes: told.bytes,
+        received_bytes: side.bytes,
         received_datagrams: expected.saturating_sub(lost),
         lost,
-        reordered: told.reordered.unwrap_or(0),
-        foreign: told.foreign.unwrap_or(0),
-        jitter_seconds: told.jitter_seconds.unwrap_or(0.0),
+        reordered: side.reordered.unwrap_or(0),
+        foreign: side.foreign.unwrap_or(0),
+        jitter_seconds: side.jitter_seconds.unwrap_or(0.0),
         refused_sends: sent.refused_sends.unwrap_or(0),
         buffers: Buffers {
             send_asked_bytes: outcome.test.window_bytes,

@@ -140,7 +140,7 @@ fn streams(bench: &mut StreamBench<'_>, job: &StreamsJob, name: &str) -> StreamM
     let contents = connected.iter().map(|_| Content::Memory).collect();
     let observed = RunningStreams::start(bench, connected, contents).watch();
     failures.extend(observed.failures.iter().cloned());
-    let whole = !observed.seen.samples.is_empty();
+    let whole = !observed.windows.samples.is_empty();
     StreamMeasurement {
         measurement: whole.then(|| describe::describe(bench, job, name, &observed)),
         failures,
@@ -195,7 +195,7 @@ fn files(bench: &mut StreamBench<'_>, job: &StreamsJob, name: &str) -> StreamMea
         }
     }
     let measurement = last.filter(|_| !samples.is_empty()).map(|mut observed| {
-        observed.seen.samples = samples;
+        observed.windows.samples = samples;
         describe::describe(bench, job, name, &observed)
     });
     StreamMeasurement { measurement, failures }
@@ -225,8 +225,8 @@ fn ranges(job: &StreamsJob, wanted: &mut Vec<Wanted>) -> Result<Vec<(usize, usiz
     let Some(path) = job.behind.file() else { return Ok(Vec::new()) };
     let label = path.display().to_string();
     let direct = matches!(job.behind, SenderSource::Cold(_));
-    let told = |error: std::io::Error| format!("{label}: {error}");
-    let length = std::fs::metadata(path).map_err(told)?.len();
+    let named_error = |error: std::io::Error| format!("{label}: {error}");
+    let length = std::fs::metadata(path).map_err(named_error)?.len();
     let senders = wanted.iter().filter(|wanted| !wanted.asks()).count() as u64;
     let each = length.div_ceil(senders.max(1)).next_multiple_of(PAGE);
     open::keep_first(wanted, length.div_ceil(each.max(1)) as usize);
@@ -235,7 +235,7 @@ fn ranges(job: &StreamsJob, wanted: &mut Vec<Wanted>) -> Result<Vec<(usize, usiz
         let offset = (each * number as u64).min(length);
         let length = each.min(length - offset);
         wanted.spec.limit_bytes = Some(length);
-        let file = Arc::new(file::open_to_read(path, direct).map_err(told)?);
+        let file = Arc::new(file::open_to_read(path, direct).map_err(named_error)?);
         let content = Content::File { file, label: label.clone(), offset, length, direct };
         contents.push((wanted.path, wanted.number, content));
     }

@@ -18,7 +18,7 @@ use crate::measure::window::{Meter, RateGlance, Watch, WindowObservation};
 use linerate_facts::counters::{AgentProcess, DropReasons};
 use linerate_facts::host::HostSampler;
 use linerate_model::plan::long_path::LossCount;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::connection;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{AgentSession, TestSample};
@@ -32,13 +32,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at streams that end.
-const LOOK: Duration = Duration::from_millis(20);
 /// What is on its way when a sender stops arrives within this, or is lost.
 const ARRIVAL: Duration = Duration::from_millis(1000);
 
 /// A stream while it runs and after.
-pub(super) struct Watched {
+pub(super) struct StreamWatch {
     pub wanted: Wanted,
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     counters: Arc<StreamCounters>,
@@ -63,8 +61,8 @@ pub(super) struct BothEnds {
 
 /// What was seen of a job.
 pub(super) struct Observed {
-    pub streams: Vec<Watched>,
-    pub seen: WindowObservation,
+    pub streams: Vec<StreamWatch>,
+    pub windows: WindowObservation,
     /// What the agents reported around the windows.
     pub far: FarHosts,
     /// What the hosts' kernels counted from before the first byte to after the last.
@@ -78,7 +76,7 @@ pub(super) struct Observed {
 /// All streams started.
 pub(super) struct RunningStreams<'a, 'b> {
     bench: &'a mut StreamBench<'b>,
-    streams: Vec<Watched>,
+    streams: Vec<StreamWatch>,
     started: Instant,
     stop_senders: Arc<Stop>,
     stop_receivers: Arc<Stop>,
@@ -96,13 +94,13 @@ pub(super) struct RunningStreams<'a, 'b> {
     glance: RateGlance,
 }
 
-impl Watched {
+impl StreamWatch {
     fn sends(&self) -> bool {
         self.wanted.direction() == StreamDirection::Send
     }
 
-    fn received<'s>(&self, ends: &'s BothEnds) -> &'s StreamSample {
-        if self.sends() { &ends.peer } else { &ends.own }
+    fn received<'s>(&self, both_ends: &'s BothEnds) -> &'s StreamSample {
+        if self.sends() { &both_ends.peer } else { &both_ends.own }
     }
 
     /// How far the receiver is.
@@ -184,8 +182,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             let (spec, own, stop) = (wanted.spec.clone(), counters.clone(), stop.clone());
             match started(running.bench.idle, || start(spec, socket, content, own, stop)) {
                 Ok(thread) => {
-                    let watched = Watched::new(wanted, addresses, counters, thread);
-                    running.streams.push(Watched { connection, ..watched });
+                    let watched = StreamWatch::new(wanted, addresses, counters, thread);
+                    running.streams.push(StreamWatch { connection, ..watched });
                 }
                 Err(error) => running.failures.push(format!("a stream did not start: {error}")),
             }
@@ -232,16 +230,16 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         let host = HostSampler::of_cpus(self.bench.sysroot);
         let watch = Watch::new(self.bench.windows, self.bench.stop).beside(host);
         let watch = Watch { agents: self.agents(), ..watch };
-        let Ok(seen) = watch.observe(&mut self, &mut |_| true);
-        self.observed(seen)
+        let Ok(observation) = watch.observe(&mut self, &mut |_| true);
+        self.observed(observation)
     }
 
     /// What there is at the end.
-    fn observed(mut self, seen: WindowObservation) -> Observed {
+    fn observed(mut self, observation: WindowObservation) -> Observed {
         let counters = self.finish();
         Observed {
             streams: self.streams,
-            seen,
+            windows: observation,
             far: self.far,
             counters,
             failures: self.failures,
@@ -268,7 +266,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             self.far.add(agents);
             if self.streams.iter().all(|stream| stream.received(&stream.last).ended) {
                 // A sender that failed ends its stream, too: only what arrived whole has a rate.
-                let whole = |stream: &Watched| {
+                let whole = |stream: &StreamWatch| {
                     stream.wanted.spec.limit_bytes.is_none_or(|limit| stream.mark().bytes == limit)
                 };
                 arrived = self.last_arrival().filter(|_| self.streams.iter().all(whole));
@@ -277,23 +275,23 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             if lost {
                 break;
             }
-            self.bench.stop.wait(LOOK);
+            self.bench.stop.wait(POLL_INTERVAL);
         }
         let mut last = host.sample();
         host.add_processes(&mut last);
-        let mut seen = WindowObservation {
+        let mut observation = WindowObservation {
             bytes: self.bulk().map(|stream| stream.mark().bytes).fold(0, u64::saturating_add),
             host: last.since_beside(&first, &self.agents()),
             cut_short: arrived.is_none(),
             ..WindowObservation::default()
         };
-        seen.part_busy(None);
-        (self.observed(seen), arrived)
+        observation.part_busy(None);
+        (self.observed(observation), arrived)
     }
 
     /// The latest last byte, counted from the sample that each agent gave before the start.
     fn last_arrival(&self) -> Option<Duration> {
-        let since_start = |stream: &Watched| {
+        let since_start = |stream: &StreamWatch| {
             let before = self.before.get(stream.wanted.path)?.as_ref()?;
             Some(Duration::from_nanos(stream.mark().nanos.saturating_sub(before.host.nanos)))
         };
@@ -301,7 +299,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
     }
 
     /// Those whose bytes are the figure.
-    fn bulk(&self) -> impl Iterator<Item = &Watched> {
+    fn bulk(&self) -> impl Iterator<Item = &StreamWatch> {
         self.streams.iter().filter(|stream| !stream.wanted.asks())
     }
 
@@ -337,8 +335,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         loop {
             let agents = self.ask_agents();
             let sent = || self.streams.iter().filter(|stream| stream.sends());
-            let there = |stream: &Watched| stream.peer_now(&agents).is_none_or(|sample| sample.ended);
-            if sent().all(there) || clock::now() > patience || self.bench.stop.wait(LOOK) {
+            let there = |stream: &StreamWatch| stream.peer_now(&agents).is_none_or(|sample| sample.ended);
+            if sent().all(there) || clock::now() > patience || self.bench.stop.wait(POLL_INTERVAL) {
                 break;
             }
         }
@@ -349,11 +347,13 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             closed.push(used.then(|| session.close().ok()).flatten());
         }
         let patience = clock::now() + ARRIVAL;
-        let receiving = |stream: &Watched| !stream.sends() && !stream.counters.ended.load(Ordering::Acquire);
+        let receiving =
+            |stream: &StreamWatch| !stream.sends() && !stream.counters.ended.load(Ordering::Acquire);
         // A peer that does not answer ends nothing: after Ctrl-C it is not waited for.
-        while self.streams.iter().any(receiving) && clock::now() < patience && !self.bench.stop.wait(LOOK / 4)
-        {
-        }
+        while self.streams.iter().any(receiving)
+            && clock::now() < patience
+            && !self.bench.stop.wait(POLL_INTERVAL / 4)
+        {}
         self.stop_receivers.end();
         self.join(StreamDirection::Receive);
         let mut told = Vec::new();
@@ -392,7 +392,7 @@ impl Meter for RunningStreams<'_, '_> {
             None => self.begin(agents),
             Some(_) => self.window(agents),
         }
-        Ok(Some(self.bulk().map(Watched::mark).collect()))
+        Ok(Some(self.bulk().map(StreamWatch::mark).collect()))
     }
 
     fn look(&mut self, counted: bool) -> bool {
@@ -408,14 +408,14 @@ impl Meter for RunningStreams<'_, '_> {
     }
 }
 
-impl Watched {
+impl StreamWatch {
     fn new(
         wanted: Wanted,
         addresses: Option<(SocketAddr, SocketAddr)>,
         counters: Arc<StreamCounters>,
         running: RunningStream,
     ) -> Self {
-        Watched {
+        StreamWatch {
             wanted,
             addresses,
             counters,

@@ -4,7 +4,7 @@ use super::StreamBench;
 use super::job::{SenderSource, StreamDirection, StreamsJob};
 use crate::measure::peers::largest_datagram_bytes;
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
+use linerate_model::plan::{PathPlan, Pin, StreamPlacement, place_streams, spare_cores};
 use linerate_transport::agent::{AgentSession, LocalBinding, OpenedStream, StreamEnds};
 use linerate_transport::flow::stream::{REQUEST_BYTES, StreamRole, StreamSocket, StreamSpec};
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ pub(super) fn wanted(bench: &StreamBench<'_>, job: &StreamsJob) -> Vec<Wanted> {
     }
     if job.latency {
         for path in selected {
-            let place = Placed { path, core: None };
+            let place = StreamPlacement { path, core: None };
             all.push(Wanted {
                 path,
                 number: 0,
@@ -109,7 +109,7 @@ struct PeerCores<'a> {
 }
 
 impl<'a> PeerCores<'a> {
-    fn new<'p>(bench: &StreamBench<'a>, placed: impl Iterator<Item = &'p Placed>) -> Self {
+    fn new<'p>(bench: &StreamBench<'a>, placed: impl Iterator<Item = &'p StreamPlacement>) -> Self {
         let used: Vec<u32> = placed.filter_map(|place| place.core).collect();
         let spare = if bench.loopback { spare_cores(bench.machine, &used) } else { Vec::new() };
         let of = |session: &'a AgentSession| {
@@ -157,7 +157,7 @@ fn spec(
     bench: &StreamBench<'_>,
     job: &StreamsJob,
     role: StreamRole,
-    place: &Placed,
+    place: &StreamPlacement,
     share: Share,
 ) -> StreamSpec {
     let path = &bench.paths[place.path];

@@ -5,11 +5,11 @@
 use super::StreamBench;
 use super::job::{StreamDirection, StreamsJob};
 use super::open::{self, Connected};
-use crate::measure::peers::{IP_AND_UDP_V4_BYTES, IP_AND_UDP_V6_BYTES};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
 use linerate_system::clock;
 use linerate_system::socket::forbid_fragments;
+use linerate_system::socket::udp_headers;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::stream::{
     Content, SendMethod, StreamCounters, StreamSocket, is_too_large, run,
@@ -61,12 +61,8 @@ impl PathMtu {
 
     /// Payload of a datagram that is one packet.
     pub fn datagram_bytes(&self) -> Option<u32> {
-        Some(self.found_bytes? - headers(self.v6))
+        Some(self.found_bytes? - udp_headers(self.v6))
     }
-}
-
-fn headers(v6: bool) -> u32 {
-    if v6 { IP_AND_UDP_V6_BYTES } else { IP_AND_UDP_V4_BYTES }
 }
 
 /// Finds it for every path.
@@ -93,7 +89,7 @@ fn find(bench: &mut StreamBench<'_>, path: usize) -> Option<PathMtu> {
     };
     let least = if result.v6 { LEAST_V6 } else { LEAST_V4 };
     let declared = result.declared_bytes().unwrap_or(1500).max(least);
-    let mut arrives = |bytes: u32| try_size(bench, path, bytes - headers(peer.is_ipv6()));
+    let mut arrives = |bytes: u32| try_size(bench, path, bytes - udp_headers(peer.is_ipv6()));
     if arrives(declared)? == Fate::Arrived {
         result.found_bytes = Some(declared);
         return Some(result);

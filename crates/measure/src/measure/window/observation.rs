@@ -212,15 +212,23 @@ mod tests {
             let last_ms = (number * 800 + 200 * worker).saturating_sub(800);
             Mark { bytes: number * (8 << 20), nanos: last_ms * 1_000_000 }
         };
-        let mut seen = WindowObservation::default();
+        let mut watched = WindowObservation::default();
         for at_ms in (1_000..4_000).step_by(500) {
             let at = begin + Duration::from_millis(at_ms);
-            seen.add_look(&Look { at, marks: (0..4).map(|worker| mark(worker, at_ms)).collect() });
+            watched.add_look(&Look { at, marks: (0..4).map(|worker| mark(worker, at_ms)).collect() });
         }
         let true_rate = f64::from(40 << 20);
-        assert!(seen.samples.iter().any(|rate| (rate / true_rate - 1.0).abs() > 0.2), "{:?}", seen.samples);
-        seen.take_steadier();
-        assert!(seen.samples.iter().all(|rate| (rate / true_rate - 1.0).abs() < 0.01), "{:?}", seen.samples);
+        assert!(
+            watched.samples.iter().any(|rate| (rate / true_rate - 1.0).abs() > 0.2),
+            "{:?}",
+            watched.samples
+        );
+        watched.take_steadier();
+        assert!(
+            watched.samples.iter().all(|rate| (rate / true_rate - 1.0).abs() < 0.01),
+            "{:?}",
+            watched.samples
+        );
     }
 
     /// The shortest round trip is one that was seen, whichever look saw it.
@@ -235,9 +243,9 @@ mod tests {
         for (looks, least) in
             [([0.0, 3e-6], 3e-6), ([3e-6, 0.0], 3e-6), ([3e-6, 2e-6], 2e-6), ([0.0; 2], 0.0)]
         {
-            let mut seen = look(looks[0]);
-            seen.join(look(looks[1]));
-            assert_eq!(seen.workers[0].least_round_trip_seconds, least, "{looks:?}");
+            let mut watched = look(looks[0]);
+            watched.join(look(looks[1]));
+            assert_eq!(watched.workers[0].least_round_trip_seconds, least, "{looks:?}");
         }
     }
 
@@ -255,9 +263,9 @@ mod tests {
             };
             let cpus = vec![core(0, user), core(1, user)];
             let host = HostUse { seconds: 2.0, cpu_seconds: 0.5, cpus, processes, ..HostUse::default() };
-            let mut seen = WindowObservation { host, ..WindowObservation::default() };
-            seen.part_busy(busy_before);
-            (seen.others_seconds, seen.busy_seconds)
+            let mut watched = WindowObservation { host, ..WindowObservation::default() };
+            watched.part_busy(busy_before);
+            (watched.others_seconds, watched.busy_seconds)
         };
         let near = |(others, own): (f64, f64), (o, b): (f64, f64)| {
             assert!((others - o).abs() < 1e-9 && (own - b).abs() < 1e-9, "{others} {own}");

@@ -110,18 +110,19 @@ impl WorkerWatch {
             return None;
         }
         let now = WorkerWatch::new(workers);
-        let seen: Vec<WorkerObservation> =
+        let watched: Vec<WorkerObservation> =
             now.counts.iter().zip(&self.counts).map(|(now, then)| now.since(then, seconds)).collect();
         *self = now;
-        let mean =
-            |of: fn(&WorkerObservation) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
-        let moved: f64 = seen.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
+        let mean = |of: fn(&WorkerObservation) -> f64| {
+            watched.iter().map(of).sum::<f64>() / watched.len().max(1) as f64
+        };
+        let moved: f64 = watched.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
         let shares = WorkerShares {
-            count: u32::try_from(seen.len()).unwrap_or(u32::MAX),
+            count: u32::try_from(watched.len()).unwrap_or(u32::MAX),
             busy: mean(|one| one.cpu_share),
             starved: mean(|one| one.waiting_source),
             blocked: mean(|one| one.waiting_sink),
-            busiest: seen.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
+            busiest: watched.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
             incoming: false,
         };
         Some((moved / seconds, shares))

@@ -4,8 +4,7 @@ use super::super::scratch::{Scratch, ScratchSpec};
 use super::{FigureContext, FigureKind, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
 use crate::measure::access::{
-    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, PinningTrials, Prepared,
-    conduct,
+    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, Prepared, conduct,
 };
 use linerate_facts::failure::Failure;
 use linerate_system::file::{drop_pages, open_to_read, size_of};
@@ -39,21 +38,21 @@ impl<'a> Reader<'a> {
     pub(super) fn open(
         place: FigureContext<'a>,
         figure: FigureKind,
-        ground: &FigureSpec,
+        figure_spec: &FigureSpec,
     ) -> Result<Self, Failure> {
-        let directory = ground.source.is_dir();
+        let directory = figure_spec.source.is_dir();
         if figure == FigureKind::Writes && !directory {
             return Err(Failure::Usage(format!(
                 "source {}: this setting is for writes, and only files of linerate's own are written over; \
                  name a directory on that disk",
-                ground.source.display()
+                figure_spec.source.display()
             )));
         }
         let spec = ScratchSpec { most_bytes: SCRATCH_BYTES, ..ScratchSpec::default() };
         let scratch = (directory && figure != FigureKind::Writes)
-            .then(|| Scratch::write(&ground.source, spec, place.stop))
+            .then(|| Scratch::write(&figure_spec.source, spec, place.stop))
             .transpose()?;
-        let source = scratch.as_ref().map_or_else(|| ground.source.clone(), Scratch::path);
+        let source = scratch.as_ref().map_or_else(|| figure_spec.source.clone(), Scratch::path);
         let length = if figure == FigureKind::Writes { SCRATCH_BYTES } else { length_of(&source)? };
         let mut silent = Silent;
         let bench = bench(place, &mut silent, true);
@@ -64,7 +63,7 @@ impl<'a> Reader<'a> {
             source,
             prepared,
             _scratch: scratch,
-            seconds: ground.seconds,
+            seconds: figure_spec.seconds,
             length,
             amounts: [None; 2],
         })
@@ -141,17 +140,8 @@ impl PreparedFigure for Reader<'_> {
 }
 
 fn bench<'a>(place: FigureContext<'a>, silent: &'a mut Silent, io_uring: bool) -> AccessBench<'a> {
-    AccessBench {
-        sysroot: place.sysroot,
-        machine: place.machine,
-        stop: place.stop,
-        listener: silent,
-        io_uring,
-        idle: false,
-        pinning: PinningTrials::default(),
-        warm_up_seconds: 0.1,
-        windows: 1,
-    }
+    let bench = AccessBench::new(place.sysroot, place.machine, place.stop, silent);
+    AccessBench { io_uring, warm_up_seconds: 0.1, ..bench }
 }
 
 fn length_of(source: &Path) -> Result<u64, Failure> {

@@ -49,29 +49,29 @@ pub(super) fn with<T>(
     place: FigureContext<'_>,
     protocol: Protocol,
     direction: StreamDirection,
-    ground: &FigureSpec,
+    spec: &FigureSpec,
     work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
     let FigureContext { sysroot, machine, stop } = place;
-    let mut ways = paths::prepare(sysroot, machine, &ground.peers, ground.key_file.as_deref(), stop)?;
-    for path in &mut ways.plans {
+    let mut prepared = paths::prepare(sysroot, machine, &spec.peers, spec.key_file.as_deref(), stop)?;
+    for path in &mut prepared.plans {
         path.rate = path_rate(machine, path, protocol, Method::Direct);
     }
-    let loopback = paths::all_over_loopback(machine, &ways.plans);
+    let loopback = paths::all_over_loopback(machine, &prepared.plans);
     let mut silent = Silent;
     let bench = StreamBench {
         sysroot,
         machine,
-        paths: &ways.plans,
-        sessions: &ways.sessions,
+        paths: &prepared.plans,
+        sessions: &prepared.sessions,
         loopback,
         bind_device: false,
         trace_drops: false,
         rate_limit: None,
         idle: false,
         windows: WindowSpec {
-            warm_up: Duration::from_secs_f64((ground.seconds * WARM_UP_SHARE).max(WARM_UP_SECONDS)),
-            window: Duration::from_secs_f64(ground.seconds),
+            warm_up: Duration::from_secs_f64((spec.seconds * WARM_UP_SHARE).max(WARM_UP_SECONDS)),
+            window: Duration::from_secs_f64(spec.seconds),
             repeats: 1,
         },
         losses: LossCount::default(),
@@ -79,7 +79,7 @@ pub(super) fn with<T>(
         stop,
         listener: &mut silent,
     };
-    let job = StreamsJob { streams: ways.plans.len() as u32, ..StreamsJob::plain(protocol, direction) };
-    let cutters = ways.sessions.iter().filter_map(AgentSession::cutter).collect();
+    let job = StreamsJob { streams: prepared.plans.len() as u32, ..StreamsJob::plain(protocol, direction) };
+    let cutters = prepared.sessions.iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || Ok(work(&mut Streams { bench, job })))
 }

@@ -46,25 +46,25 @@ impl PreparedFigure for PathWorkers<'_> {
 pub(super) fn with<T>(
     place: FigureContext<'_>,
     protocol: Protocol,
-    ground: &FigureSpec,
+    spec: &FigureSpec,
     work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
     let FigureContext { sysroot, machine, stop } = place;
     let goal = Goal {
-        sources: vec![ground.source.clone()],
-        peers: ground.peers.clone(),
+        sources: vec![spec.source.clone()],
+        peers: spec.peers.clone(),
         protocols: vec![protocol],
-        seconds: Some(ground.seconds),
+        seconds: Some(spec.seconds),
         repeats: 1,
         budget_seconds: 600.0,
         ..Goal::default()
     };
-    let mut ways = paths::prepare(sysroot, machine, &goal.peers, ground.key_file.as_deref(), stop)?;
+    let mut prepared = paths::prepare(sysroot, machine, &goal.peers, spec.key_file.as_deref(), stop)?;
     let scratch = sources::scratch_directories(&goal);
     let found = sources::prepare(sysroot, machine, &goal, &scratch, ScratchSpec::default(), stop)?;
-    let loopback = paths::all_over_loopback(machine, &ways.plans);
-    let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
-    let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);
+    let loopback = paths::all_over_loopback(machine, &prepared.plans);
+    let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut prepared.plans), loopback);
+    let peers = Peers::new(std::mem::take(&mut prepared.sessions), &plan.paths);
     let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || Ok(work(&mut PathWorkers { place, goal, plan, peers })))
 }

@@ -114,7 +114,7 @@ fn most_common_device(machine: &Machine, stacks: &[SourceStack]) -> Option<(Stri
 }
 
 fn device(machine: &Machine, name: &str) -> Option<String> {
-    match machine.disks.iter().find(|disk| disk.name == name).map(|disk| disk.kind) {
+    match machine.disk(name).map(|disk| disk.kind) {
         Some(DiskKind::Partition) => None,
         Some(DiskKind::Md | DiskKind::Dm) => Some(format!("the volume {name}")),
         _ => Some(format!("the disk {name}")),

@@ -134,7 +134,7 @@ impl DiskGrid {
         match (&self.transfers[..], order) {
             ([], AccessOrder::Sequential) if self.sync.is_none() => vec![SEQUENTIAL_BYTES],
             ([], _) => vec![RANDOM_BYTES],
-            (told, _) => told.to_vec(),
+            (values, _) => values.to_vec(),
         }
     }
 
@@ -142,7 +142,7 @@ impl DiskGrid {
         match (&self.queue_depths[..], engine) {
             ([], Engine::IoUring) if self.sync.is_none() => vec![USUAL_DEPTH],
             ([], _) => vec![1],
-            (told, _) => told.to_vec(),
+            (values, _) => values.to_vec(),
         }
     }
 }

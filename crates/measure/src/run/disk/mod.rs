@@ -12,8 +12,8 @@ mod together;
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
-    AccessBench, AccessJob, MOST_ROUNDS, Permissions, PinningTrials, Prepared, WARM_UP_SECONDS,
-    WINDOW_ROUNDS, conduct, merged, steady, title,
+    AccessBench, AccessJob, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct,
+    merged, steady, title,
 };
 use crate::measure::{Measurement, Stage};
 pub use grid::{DiskGrid, WorkerParts};
@@ -57,58 +57,49 @@ pub struct DiskSpec {
 }
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run, Failure> {
-    order.time()?;
-    if !order.beside.is_empty() {
-        return together::conduct_together(context, order);
+pub fn conduct_disk(mut context: RunContext<'_>, spec: &DiskSpec) -> Result<Run, Failure> {
+    spec.time()?;
+    if !spec.beside.is_empty() {
+        return together::conduct_together(context, spec);
     }
     let machine = context.probe();
-    let mut permissions = order.permissions.clone();
-    if order.grid.sizes_itself() {
+    let mut permissions = spec.permissions.clone();
+    if spec.grid.sizes_itself() {
         permissions.shorten_after = Some(Duration::from_secs(WRITING_SECONDS));
     }
-    let mut cells = order.grid.cells()?;
-    let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
-    let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(order));
-    let mut bench = AccessBench {
-        sysroot: context.sysroot,
-        machine: &machine,
-        stop: context.stop,
-        listener: &mut *context.listener,
-        io_uring: order.io_uring,
-        idle: order.idle,
-        pinning: PinningTrials::default(),
-        warm_up_seconds: WARM_UP_SECONDS,
-        windows: 1,
-    };
-    let mut prepared = Prepared::new(&bench, &order.grid.sources, permissions)?;
+    let mut cells = spec.grid.cells()?;
+    let name = spec.name.clone().unwrap_or_else(|| name_of(&spec.grid));
+    let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(spec));
+    let bench = AccessBench::new(context.sysroot, &machine, context.stop, &mut *context.listener);
+    let mut bench = AccessBench { io_uring: spec.io_uring, idle: spec.idle, ..bench };
+    let mut prepared = Prepared::new(&bench, &spec.grid.sources, permissions)?;
     cells.iter_mut().for_each(|job| prepared.fit_to_sectors(job));
-    let cells = match make_ready(&mut bench, order, cells, &mut prepared, &mut run.errors) {
+    let cells = match make_ready(&mut bench, spec, cells, &mut prepared, &mut run.errors) {
         Ok(cells) => cells,
         Err(failure) => {
             prepared.remove();
             return Err(failure);
         }
     };
-    run.changes = precondition::changes(order, &prepared);
+    run.changes = precondition::changes(spec, &prepared);
     (context.save)(&run)?;
     let mut session = DiskCommand {
         bench,
-        order,
+        spec,
         prepared,
         run: &mut run,
         save: &mut *context.save,
         visits: Vec::new(),
         next_save: clock::now(),
     };
-    let failed = match order.scaling {
+    let failed = match spec.scaling {
         true => scaling::measure(&mut session, &cells),
         false => session.measure(&cells),
     };
     session.collect();
-    let kept = session.prepared.kept();
+    let kept_files = session.prepared.kept_files();
     drop(session);
-    run.changes.extend(kept.into_iter().map(|path| format!("made {path}, which was to be kept")));
+    run.changes.extend(kept_files.into_iter().map(|path| format!("made {path}, which was to be kept")));
     if let Err(failure) = failed {
         if run.measurements.is_empty() {
             return Err(failure);
@@ -119,14 +110,14 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
 }
 
 /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
-fn goal(order: &DiskSpec) -> Goal {
+fn goal(spec: &DiskSpec) -> Goal {
     Goal {
-        sources: order.grid.sources.clone(),
-        seconds: order.grid.seconds,
-        repeats: order.repeats,
-        verify: order.grid.verify,
-        rate_limit: order.grid.limit_bytes_per_second,
-        idle: order.idle,
+        sources: spec.grid.sources.clone(),
+        seconds: spec.grid.seconds,
+        repeats: spec.repeats,
+        verify: spec.grid.verify,
+        rate_limit: spec.grid.limit_bytes_per_second,
+        idle: spec.idle,
         ..Goal::default()
     }
 }
@@ -135,13 +126,13 @@ fn goal(order: &DiskSpec) -> Goal {
 /// from the others; where there is no other, it ends all.
 fn make_ready(
     bench: &mut AccessBench<'_>,
-    order: &DiskSpec,
+    spec: &DiskSpec,
     cells: Vec<AccessJob>,
     prepared: &mut Prepared,
     errors: &mut Vec<String>,
 ) -> Result<Vec<AccessJob>, Failure> {
     cells.iter().try_for_each(|job| job.check().map_err(Failure::usage))?;
-    precondition::precondition(bench, order, &cells, prepared)?;
+    precondition::precondition(bench, spec, &cells, prepared)?;
     let mut ready = Vec::new();
     let mut refused = None;
     for job in cells {
@@ -169,7 +160,7 @@ fn name_of(grid: &DiskGrid) -> String {
 /// One command at work.
 struct DiskCommand<'a, 'b> {
     bench: AccessBench<'b>,
-    order: &'a DiskSpec,
+    spec: &'a DiskSpec,
     prepared: Prepared,
     run: &'a mut Run,
     save: Save<'a>,
@@ -183,11 +174,11 @@ impl DiskCommand<'_, '_> {
     /// All cells, `repeats` times, each time in another order.
     fn measure(&mut self, cells: &[AccessJob]) -> Result<(), Failure> {
         self.visits = vec![Vec::new(); cells.len()];
-        let total = cells.len() * self.order.repeats as usize;
+        let total = cells.len() * self.spec.repeats as usize;
         let begin = clock::now();
         let mut done = 0;
-        for repeat in 0..self.order.repeats {
-            for cell in grid::shuffled(cells.len(), self.order.grid.seed.wrapping_add(u64::from(repeat))) {
+        for repeat in 0..self.spec.repeats {
+            for cell in grid::shuffled(cells.len(), self.spec.grid.seed.wrapping_add(u64::from(repeat))) {
                 if self.bench.stopped() {
                     return Ok(());
                 }
@@ -209,7 +200,7 @@ impl DiskCommand<'_, '_> {
         named: impl FnOnce(Measurement) -> Measurement,
     ) -> Result<(), Failure> {
         match self.visit(job, repeat) {
-            Ok(visit) => self.keep(cell, named(visit), repeat + 1 == self.order.repeats),
+            Ok(visit) => self.keep(cell, named(visit), repeat + 1 == self.spec.repeats),
             Err(Failure::Interrupted) => Ok(()),
             Err(failure) if self.visits.iter().all(Vec::is_empty) => Err(failure),
             Err(failure) => {
@@ -228,12 +219,12 @@ impl DiskCommand<'_, '_> {
 
     /// One visit: in steady state as many rounds as that takes.
     fn visit(&mut self, job: &AccessJob, repeat: u32) -> Result<Measurement, Failure> {
-        if self.order.steady_state {
+        if self.spec.steady_state {
             return self.until_steady(job);
         }
         let writes_once = job.seconds.is_none() && job.writes() && !job.is_log();
         if writes_once && repeat == 0 {
-            for _ in 1..self.order.rounds {
+            for _ in 1..self.spec.rounds {
                 self.once(job)?;
             }
         }
@@ -262,7 +253,7 @@ impl DiskCommand<'_, '_> {
 
     /// The job, once, with caches dropped before where that was asked for.
     fn once(&mut self, job: &AccessJob) -> Result<Measurement, Failure> {
-        if self.order.prepare.contains(&Preparation::DropCaches) {
+        if self.spec.prepare.contains(&Preparation::DropCaches) {
             linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
         }
         self.prepared.ready_for(&mut self.bench, job)?;

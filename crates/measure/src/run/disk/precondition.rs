@@ -20,11 +20,11 @@ pub enum Preparation {
 /// dropped.
 pub(crate) fn precondition(
     bench: &mut AccessBench<'_>,
-    order: &DiskSpec,
+    spec: &DiskSpec,
     cells: &[AccessJob],
     prepared: &mut Prepared,
 ) -> Result<(), Failure> {
-    let wants = |what| order.prepare.contains(&what);
+    let wants = |what| spec.prepare.contains(&what);
     if wants(Preparation::DropCaches) {
         linerate_system::storage::drop_caches().map_err(not_dropped)?;
     }
@@ -62,10 +62,10 @@ pub(crate) fn not_dropped(error: std::io::Error) -> Failure {
 }
 
 /// What was changed on this machine beyond files of our own.
-pub(crate) fn changes(order: &DiskSpec, prepared: &Prepared) -> Vec<String> {
+pub(crate) fn changes(spec: &DiskSpec, prepared: &Prepared) -> Vec<String> {
     let mut changes = Vec::new();
     let devices: Vec<String> = prepared.held_devices().map(|(path, _)| path.display().to_string()).collect();
-    let wants = |what| order.prepare.contains(&what);
+    let wants = |what| spec.prepare.contains(&what);
     let mut on_devices = |done: bool, what: &str| {
         if done {
             changes

@@ -47,18 +47,18 @@ pub(super) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) ->
     let Some(job) = jobs.last() else { return Ok(()) };
     let stacks = SourceStack::of_each(session.bench.sysroot, session.bench.machine, &job.sources);
     session.visits = vec![Vec::new(); jobs.len()];
-    let total = jobs.len() * session.order.repeats as usize;
+    let total = jobs.len() * session.spec.repeats as usize;
     let begin = clock::now();
     let mut done = 0;
-    for repeat in 0..session.order.repeats {
-        for at in grid::shuffled(jobs.len(), session.order.grid.seed.wrapping_add(u64::from(repeat))) {
+    for repeat in 0..session.spec.repeats {
+        for at in grid::shuffled(jobs.len(), session.spec.grid.seed.wrapping_add(u64::from(repeat))) {
             if session.bench.stopped() {
                 conclude(session, &cells, &stacks);
                 return Ok(());
             }
             session.tell_remaining(&jobs, done, total, begin);
             let job = &jobs[at];
-            session.visit_and_keep(at, job, repeat, |visit| named(visit, job))?;
+            session.visit_and_keep(at, job, repeat, |visit| with_source_count(visit, job))?;
             done += 1;
         }
         conclude(session, &cells, &stacks);
@@ -110,7 +110,7 @@ fn part(cell: &AccessJob, which: Range<u32>) -> AccessJob {
 }
 
 /// The name tells how many sources took part: all else is the same in every step.
-fn named(mut visit: Measurement, job: &AccessJob) -> Measurement {
+fn with_source_count(mut visit: Measurement, job: &AccessJob) -> Measurement {
     let who = match &job.sources[..] {
         [one] => format!("{} alone", one.display()),
         several => format!("{} sources", several.len()),
@@ -194,7 +194,7 @@ fn curve_of(
     for (devices, at) in cell.steps.iter().filter(|(devices, _)| *devices > 1) {
         let baseline = alone.iter().take(*devices as usize).sum();
         let results = session.visits[*at].iter_mut().filter_map(|visit| visit.access.as_mut());
-        let before = &session.order.best_alone;
+        let before = &session.spec.best_alone;
         results.for_each(|access| {
             access.baseline_bytes_per_second = Some(baseline);
             let best = before.iter().find(|best| best.is_like(&access.job));

@@ -47,23 +47,23 @@ fn in_directory(path: &Path, sharing: u64, needed: bool) -> Result<u64, Failure>
 }
 
 /// Sets block and segments of a job from what was told and what there is room for.
-pub(crate) fn set_parts(job: &mut AccessJob, told: WorkerParts, room: u64) -> Result<(), Failure> {
+pub(crate) fn set_parts(job: &mut AccessJob, parts: WorkerParts, room: u64) -> Result<(), Failure> {
     let transfer = job.transfer_bytes;
     let workers = u64::from(job.workers).div_ceil(job.sources.len().max(1) as u64).max(1);
     let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
-    let all = told.amount_bytes.unwrap_or_else(|| whole(room / workers));
-    job.block_bytes = match told.block_bytes {
+    let all = parts.amount_bytes.unwrap_or_else(|| whole(room / workers));
+    job.block_bytes = match parts.block_bytes {
         Some(block) => block,
         // Workers side by side, request by request.
         None if job.layout == FileLayout::Strided => transfer,
         None => whole(all),
     };
-    job.segments = match told.amount_bytes {
+    job.segments = match parts.amount_bytes {
         Some(amount) => amount.div_ceil(job.block_bytes.max(1)),
-        None if told.block_bytes.is_some() => 1,
+        None if parts.block_bytes.is_some() => 1,
         None => all / job.block_bytes.max(1),
     };
-    if told.amount_bytes.is_some_and(|amount| amount % transfer != 0) {
+    if parts.amount_bytes.is_some_and(|amount| amount % transfer != 0) {
         return Err(Failure::Usage(format!(
             "--amount {}: no multiple of the transfer size of {}; give one",
             show_size(all),
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::measure::access::{Access, AccessOrder};
 
-    fn parts(layout: FileLayout, workers: u32, told: WorkerParts) -> (u64, u64) {
+    fn parts(layout: FileLayout, workers: u32, worker_parts: WorkerParts) -> (u64, u64) {
         let mut job = AccessJob {
             sources: vec!["/a".into(), "/b".into()],
             workers,
@@ -87,7 +87,7 @@ mod tests {
             segments: 0,
             ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
         };
-        set_parts(&mut job, told, 100 << 20).expect("sizes");
+        set_parts(&mut job, worker_parts, 100 << 20).expect("sizes");
         (job.block_bytes >> 20, job.segments)
     }
 

@@ -112,9 +112,9 @@ mod tests {
     fn ten_thousand_cells_report_how_long_they_take() {
         let grid = spec(100, 100).time().expect("allowed");
         assert_eq!((grid.combinations, grid.measurements), (10_000, 30_000));
-        let told = "10000 combinations, 30000 measurements: about 20 hours, beside the writing of files; Ctrl-C \
+        let expected = "10000 combinations, 30000 measurements: about 20 hours, beside the writing of files; Ctrl-C \
                     ends it with what was measured by then";
-        assert_eq!(grid.sentence(), told);
+        assert_eq!(grid.sentence(), expected);
     }
 
     #[test]

@@ -4,36 +4,25 @@
 use super::super::{Run, RunContext};
 use super::{DiskSpec, goal, name_of};
 use crate::event::{Event, Silent};
-use crate::measure::access::{
-    AccessBench, AccessJob, PinningTrials, Prepared, WARM_UP_SECONDS, conduct_unpinned, merged,
-};
+use crate::measure::access::{AccessBench, AccessJob, Prepared, conduct_unpinned, merged};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::counted;
 
 /// All of it: a figure for each grid, in their order.
-pub(super) fn conduct_together(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run, Failure> {
+pub(super) fn conduct_together(mut context: RunContext<'_>, spec: &DiskSpec) -> Result<Run, Failure> {
     let machine = context.probe();
     let run = Run::begin_stage(
         Stage::Disk,
-        order.name.clone().unwrap_or_else(|| name_of(&order.grid)),
+        spec.name.clone().unwrap_or_else(|| name_of(&spec.grid)),
         machine.clone(),
-        goal(order),
+        goal(spec),
     );
-    let mut bench = AccessBench {
-        sysroot: context.sysroot,
-        machine: &machine,
-        stop: context.stop,
-        listener: &mut *context.listener,
-        io_uring: order.io_uring,
-        idle: order.idle,
-        pinning: PinningTrials::default(),
-        warm_up_seconds: WARM_UP_SECONDS,
-        windows: 1,
-    };
+    let bench = AccessBench::new(context.sysroot, &machine, context.stop, &mut *context.listener);
+    let mut bench = AccessBench { io_uring: spec.io_uring, idle: spec.idle, ..bench };
     let mut jobs = Vec::new();
-    let measured = prepare(&mut bench, order, &mut jobs)
-        .and_then(|()| measure(&mut bench, order, &mut jobs, run, &mut *context.save));
+    let measured = prepare(&mut bench, spec, &mut jobs)
+        .and_then(|()| measure(&mut bench, spec, &mut jobs, run, &mut *context.save));
     let mut run = match measured {
         Ok(run) => run,
         Err(failure) => {
@@ -41,21 +30,21 @@ pub(super) fn conduct_together(mut context: RunContext<'_>, order: &DiskSpec) ->
             return Err(failure);
         }
     };
-    let kept = jobs.iter().flat_map(|(_, prepared)| prepared.kept());
-    run.changes.extend(kept.map(|path| format!("made {path}, which was to be kept")));
+    let kept_files = jobs.iter().flat_map(|(_, prepared)| prepared.kept_files());
+    run.changes.extend(kept_files.map(|path| format!("made {path}, which was to be kept")));
     context.finish(run)
 }
 
 fn prepare(
     bench: &mut AccessBench<'_>,
-    order: &DiskSpec,
+    spec: &DiskSpec,
     jobs: &mut Vec<(AccessJob, Prepared)>,
 ) -> Result<(), Failure> {
-    for grid in std::iter::once(&order.grid).chain(&order.beside) {
+    for grid in std::iter::once(&spec.grid).chain(&spec.beside) {
         for mut job in grid.cells()? {
             job.check().map_err(Failure::usage)?;
             let prepared =
-                Prepared::new(bench, &grid.sources, order.permissions.clone())?.numbered(jobs.len());
+                Prepared::new(bench, &grid.sources, spec.permissions.clone())?.numbered(jobs.len());
             prepared.fit_to_sectors(&mut job);
             jobs.push((job, prepared));
             if let Some((job, prepared)) = jobs.last_mut() {
@@ -68,16 +57,16 @@ fn prepare(
 
 fn measure(
     bench: &mut AccessBench<'_>,
-    order: &DiskSpec,
+    spec: &DiskSpec,
     jobs: &mut [(AccessJob, Prepared)],
     mut run: Run,
     save: super::Save<'_>,
 ) -> Result<Run, Failure> {
     // Who writes an amount allocates in the first pass.
     let writes_once = jobs.iter().any(|(job, _)| job.seconds.is_none() && job.writes() && !job.is_log());
-    let passes = if writes_once { order.rounds.saturating_sub(1) } else { 0 };
+    let passes = if writes_once { spec.rounds.saturating_sub(1) } else { 0 };
     let mut visits: Vec<Vec<Measurement>> = vec![Vec::new(); jobs.len()];
-    for visit in 0..passes + order.repeats {
+    for visit in 0..passes + spec.repeats {
         for (job, prepared) in &mut *jobs {
             prepared.ready_for(bench, job)?;
         }
@@ -108,20 +97,12 @@ fn measure(
 
 /// Each on a thread of its own, from the same moment on; the kernel places their workers.
 fn at_once(bench: &AccessBench<'_>, jobs: &[(AccessJob, Prepared)]) -> Result<Vec<Measurement>, Failure> {
-    let AccessBench { sysroot, machine, stop, io_uring, idle, warm_up_seconds, windows, .. } = *bench;
+    let AccessBench { sysroot, machine, stop, io_uring, idle, .. } = *bench;
     std::thread::scope(|scope| {
         let one = |(job, prepared): &(AccessJob, Prepared)| {
-            let mut bench = AccessBench {
-                sysroot,
-                machine,
-                stop,
-                listener: &mut Silent,
-                io_uring,
-                idle,
-                pinning: PinningTrials::default(),
-                warm_up_seconds,
-                windows,
-            };
+            let mut listener = Silent;
+            let bench = AccessBench::new(sysroot, machine, stop, &mut listener);
+            let mut bench = AccessBench { io_uring, idle, ..bench };
             conduct_unpinned(&mut bench, job, prepared)
         };
         let running: Vec<_> = jobs.iter().map(|job| scope.spawn(move || one(job))).collect();

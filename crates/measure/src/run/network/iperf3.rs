@@ -18,38 +18,28 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Each protocol in each direction. A `Failure` means that nothing was measured; what fails later is in
 /// `Run::errors`.
-pub fn conduct_iperf3(
-    mut context: RunContext<'_>,
-    order: &NetworkSpec,
-    server: &str,
-) -> Result<Run, Failure> {
+pub fn conduct_iperf3(mut context: RunContext<'_>, spec: &NetworkSpec, server: &str) -> Result<Run, Failure> {
     let address = parse_address(server)?;
-    let machine = order.probe(&mut context)?;
+    let machine = spec.probe(&mut context)?;
     let (stop, listener) = (context.stop, &mut *context.listener);
     let path = paths::way_to(context.sysroot, &machine, address);
-    let name = order.name.clone().unwrap_or_else(|| format!("iperf3 at {address}"));
-    let goal = Goal { peers: vec![server.to_string()], ..order.goal() };
+    let name = spec.name.clone().unwrap_or_else(|| format!("iperf3 at {address}"));
+    let goal = Goal { peers: vec![server.to_string()], ..spec.goal() };
     let mut run = Run::begin_stage(Stage::Network, name, machine, goal);
     (context.save)(&run)?;
     let loopback = address.ip().is_loopback();
-    let [pin] = order.pin.as_slice() else {
+    let [pin] = spec.pin.as_slice() else {
         return Err(Failure::Usage("--pin: to iperf3 each figure is taken one way; give one of them".into()));
     };
-    let placed = place_streams(
-        &run.machine,
-        std::slice::from_ref(&path),
-        order.streams.unwrap_or(1),
-        1,
-        pin,
-        loopback,
-    );
+    let placed =
+        place_streams(&run.machine, std::slice::from_ref(&path), spec.streams.unwrap_or(1), 1, pin, loopback);
     let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
-    for protocol in order.protocols.clone() {
-        for direction in &order.directions {
+    for protocol in spec.protocols.clone() {
+        for direction in &spec.directions {
             if stop.is_ended() {
                 break;
             }
-            let test = test(order, &path, protocol, *direction, &cores);
+            let test = test(spec, &path, protocol, *direction, &cores);
             let name = format!("{} {protocol} {direction}, iperf3", path.name);
             listener.hear(&Event::Started { stage: Stage::Network, name, seconds: test.seconds });
             let mut hear = |progress: &linerate_transport::iperf3::IntervalProgress| {
@@ -76,19 +66,19 @@ pub fn conduct_iperf3(
             }
         }
     }
-    finish(context, run, order)
+    finish(context, run, spec)
 }
 
 fn test(
-    order: &NetworkSpec,
+    spec: &NetworkSpec,
     path: &PathPlan,
     protocol: Protocol,
     direction: StreamDirection,
     cores: &[u32],
 ) -> Iperf3Test {
-    let streams = order.streams.unwrap_or(1);
+    let streams = spec.streams.unwrap_or(1);
     let ways = if direction == StreamDirection::Both { 2.0 } else { 1.0 };
-    let rates = [order.bytes_per_second, order.rate_limit.map(|limit| limit / ways)];
+    let rates = [spec.bytes_per_second, spec.rate_limit.map(|limit| limit / ways)];
     Iperf3Test {
         protocol,
         direction: match direction {
@@ -97,18 +87,18 @@ fn test(
             StreamDirection::Both => Way::Both,
         },
         parallel: streams,
-        seconds: order.seconds * f64::from(order.repeats),
-        block_bytes: if protocol == Protocol::Tcp { order.write_bytes } else { order.datagram_bytes },
-        window_bytes: order.window_bytes,
+        seconds: spec.seconds * f64::from(spec.repeats),
+        block_bytes: if protocol == Protocol::Tcp { spec.write_bytes } else { spec.datagram_bytes },
+        window_bytes: spec.window_bytes,
         bits_per_second: rates
             .into_iter()
             .flatten()
             .reduce(f64::min)
             .map(|rate| linerate_facts::units::bits_per_second(rate) as u64 / u64::from(streams)),
-        congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
-        device: path.nic.clone().filter(|_| order.bind_device),
-        cores: if order.pin.contains(&Pin::None) { Vec::new() } else { cores.to_vec() },
-        interval_seconds: order.seconds,
+        congestion_control: spec.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
+        device: path.nic.clone().filter(|_| spec.bind_device),
+        cores: if spec.pin.contains(&Pin::None) { Vec::new() } else { cores.to_vec() },
+        interval_seconds: spec.seconds,
         ..Iperf3Test::default()
     }
 }

@@ -29,51 +29,52 @@ use steps::Steps;
 const WARM_UP_SECONDS: f64 = 0.5;
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Result<Run, Failure> {
-    let machine = order.probe(&mut context)?;
+pub fn conduct_network(mut context: RunContext<'_>, spec: &NetworkSpec) -> Result<Run, Failure> {
+    let machine = spec.probe(&mut context)?;
     let (sysroot, stop) = (context.sysroot, context.stop);
-    let mut ways = paths::prepare(sysroot, &machine, &order.peers, order.key_file.as_deref(), stop)?;
-    let protocol = order.protocols.first().copied().unwrap_or(linerate_facts::protocol::Protocol::Tcp);
-    for path in &mut ways.plans {
+    let mut prepared = paths::prepare(sysroot, &machine, &spec.peers, spec.key_file.as_deref(), stop)?;
+    let protocol = spec.protocols.first().copied().unwrap_or(linerate_facts::protocol::Protocol::Tcp);
+    for path in &mut prepared.plans {
         path.rate = path_rate(&machine, path, protocol, Method::Direct);
     }
-    context.say_devices(&machine, &ways.plans, &[]);
-    let mut run = Run::begin_stage(Stage::Network, order.called(&ways.plans), machine.clone(), order.goal());
+    context.say_devices(&machine, &prepared.plans, &[]);
+    let mut run =
+        Run::begin_stage(Stage::Network, spec.called(&prepared.plans), machine.clone(), spec.goal());
     (context.save)(&run)?;
-    let loopback = paths::all_over_loopback(&machine, &ways.plans);
+    let loopback = paths::all_over_loopback(&machine, &prepared.plans);
     let bench = StreamBench {
         sysroot,
         machine: &machine,
-        paths: &ways.plans,
-        sessions: &ways.sessions,
+        paths: &prepared.plans,
+        sessions: &prepared.sessions,
         loopback,
-        bind_device: order.bind_device,
-        trace_drops: order.trace_drops,
-        rate_limit: order.rate_limit,
-        idle: order.idle,
+        bind_device: spec.bind_device,
+        trace_drops: spec.trace_drops,
+        rate_limit: spec.rate_limit,
+        idle: spec.idle,
         windows: WindowSpec {
             warm_up: Duration::from_secs_f64(WARM_UP_SECONDS),
-            window: Duration::from_secs_f64(order.seconds),
-            repeats: order.repeats.max(1),
+            window: Duration::from_secs_f64(spec.seconds),
+            repeats: spec.repeats.max(1),
         },
         losses: LossCount::default(),
         opened: Vec::new(),
         stop,
         listener: &mut *context.listener,
     };
-    if order.rdma {
+    if spec.rdma {
         check_rdma(&bench)?;
     }
-    let cutters = ways.sessions.iter().filter_map(AgentSession::cutter).collect();
+    let cutters = prepared.sessions.iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || {
-        Steps { bench, order, run: &mut run, save: &mut *context.save }.take();
+        Steps { bench, spec, run: &mut run, save: &mut *context.save }.take();
     });
-    finish(context, run, order)
+    finish(context, run, spec)
 }
 
-fn finish(mut context: RunContext<'_>, mut run: Run, order: &NetworkSpec) -> Result<Run, Failure> {
+fn finish(mut context: RunContext<'_>, mut run: Run, spec: &NetworkSpec) -> Result<Run, Failure> {
     run.ledgers = ledgers(&run.measurements);
-    if order.verify {
+    if spec.verify {
         let unequal = unequal(&run);
         run.errors.extend(unequal);
     }

@@ -17,7 +17,7 @@ use linerate_facts::host::{HostSampler, HostUse};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::{PathPlan, Pin, Placed, place_streams};
+use linerate_model::plan::{PathPlan, Pin, StreamPlacement, place_streams};
 use linerate_system::addresses::interface_addresses;
 use linerate_system::affinity::pin_within_allowed;
 use linerate_system::clock;
@@ -55,43 +55,44 @@ pub struct NoReceiverSpec {
 /// nothing was measured.
 pub fn conduct_no_receiver(
     mut context: RunContext<'_>,
-    order: &NetworkSpec,
+    spec: &NetworkSpec,
     wanted: &NoReceiverSpec,
 ) -> Result<Run, Failure> {
     let targets = wanted.to.iter().map(|to| target::parse(to)).collect::<Result<Vec<_>, _>>()?;
-    let rate = check(order, wanted)?;
+    let rate = check(spec, wanted)?;
     let own = interface_addresses()
         .map_err(|error| Failure::Lacks(format!("the addresses of this host are not known: {error}")))?;
     let locals = targets.iter().zip(&wanted.nics).map(|(to, nic)| target::local_address(to.ip(), nic, &own));
     let locals = locals.collect::<Result<Vec<_>, _>>()?;
-    let machine = order.probe(&mut context)?;
+    let machine = spec.probe(&mut context)?;
     let paths: Vec<PathPlan> = (targets.iter().zip(locals).zip(&wanted.nics))
         .map(|((to, local), nic)| path(context.sysroot, &machine, *to, local, nic))
         .collect();
     let shown: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();
-    let name = order.name.clone().unwrap_or_else(|| format!("{}, no receiver", shown.join(", ")));
-    let mut run = Run::begin_stage(Stage::Network, name, machine.clone(), order.goal());
+    let name = spec.name.clone().unwrap_or_else(|| format!("{}, no receiver", shown.join(", ")));
+    let mut run = Run::begin_stage(Stage::Network, name, machine.clone(), spec.goal());
     (context.save)(&run)?;
     let host = run.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
-    for pin in order.pin.clone() {
+    for pin in spec.pin.clone() {
         if context.stop.is_ended() {
             break;
         }
-        let sending = Sending::new(context.sysroot, order, (&machine, &paths), (rate, pin), context.stop)?;
+        let sending =
+            BlindSending::new(context.sysroot, spec, (&machine, &paths), (rate, pin), context.stop)?;
         let name = sending.name("all paths");
-        let seconds = order.seconds * f64::from(order.repeats);
+        let seconds = spec.seconds * f64::from(spec.repeats);
         context.listener.hear(&Event::Started { stage: Stage::Network, name, seconds });
         let sent = sending.send(&mut context)?;
         run.measurements.extend(sending.figures(&host, &sent));
         (context.save)(&run)?;
     }
-    finish(context, run, order)
+    finish(context, run, spec)
 }
 
 /// The rate, where the words can be meant.
-fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
+fn check(spec: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
     let usage = |why: String| Err(Failure::Usage(why));
-    if order.protocols != [Protocol::Udp] {
+    if spec.protocols != [Protocol::Udp] {
         return usage("--no-receiver sends UDP alone: give --protocol udp".into());
     }
     let (addresses, nics) = (wanted.to.len(), wanted.nics.len());
@@ -103,13 +104,13 @@ fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
     if let Some(nic) = wanted.nics.iter().enumerate().find(|(at, nic)| wanted.nics[..*at].contains(nic)) {
         return usage(format!("--nic {} is given twice: what it counts is one figure", nic.1));
     }
-    let rates = [order.bytes_per_second, order.rate_limit].into_iter().flatten().reduce(f64::min);
+    let rates = [spec.bytes_per_second, spec.rate_limit].into_iter().flatten().reduce(f64::min);
     let Some(rate) = rates else {
         return usage(
             "--no-receiver needs a rate, since nobody says what arrives: give --rate, such as 5G".into(),
         );
     };
-    let seconds = order.seconds * f64::from(order.repeats) * order.pin.len() as f64;
+    let seconds = spec.seconds * f64::from(spec.repeats) * spec.pin.len() as f64;
     if seconds > MOST_SECONDS {
         return usage(format!(
             "--no-receiver sends for {MOST_SECONDS:.0} s at most, and all windows together are {seconds:.0} s: \
@@ -128,7 +129,7 @@ fn check(order: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
 }
 
 fn path(sysroot: &Sysroot, machine: &Machine, to: SocketAddr, local: IpAddr, nic: &str) -> PathPlan {
-    let found = machine.nics.iter().find(|one| one.name == nic);
+    let found = machine.nic(nic);
     let mut path = paths::way_to(sysroot, machine, to);
     (path.name, path.resource) = (nic.into(), format!("nic:{nic}"));
     (path.nic, path.local) = (Some(nic.into()), local);
@@ -147,7 +148,7 @@ struct Sender {
 }
 
 /// What is sent, and over which sockets.
-struct Sending<'a> {
+struct BlindSending<'a> {
     sysroot: &'a Sysroot,
     paths: &'a [PathPlan],
     nics: Vec<String>,
@@ -157,28 +158,28 @@ struct Sending<'a> {
     window: Duration,
 }
 
-impl<'a> Sending<'a> {
+impl<'a> BlindSending<'a> {
     fn new(
         sysroot: &'a Sysroot,
-        order: &NetworkSpec,
+        network_spec: &NetworkSpec,
         (machine, paths): (&Machine, &'a [PathPlan]),
         (rate, pin): (f64, Pin),
         stop: &Stop,
-    ) -> Result<Sending<'a>, Failure> {
+    ) -> Result<BlindSending<'a>, Failure> {
         let fits = paths.iter().map(fits).min().unwrap_or(64);
-        let datagram_bytes = order.datagram_bytes.unwrap_or(fits);
-        let streams = order.streams.unwrap_or(1).max(paths.len() as u32);
+        let datagram_bytes = network_spec.datagram_bytes.unwrap_or(fits);
+        let streams = network_spec.streams.unwrap_or(1).max(paths.len() as u32);
         // The kernel cuts a train into datagrams that fit, not datagrams into fragments.
         let method = match datagram_bytes > fits {
             true => SendMethod::Datagrams,
-            false => order.method.unwrap_or(usual_method(Protocol::Udp)),
+            false => network_spec.method.unwrap_or(usual_method(Protocol::Udp)),
         };
         let spec = StreamSpec {
             method,
             write_bytes: 0,
             datagram_bytes,
             bytes_per_second: Some(rate / f64::from(streams)),
-            send_buffer_bytes: order.window_bytes,
+            send_buffer_bytes: network_spec.window_bytes,
             ..StreamSpec::new(Protocol::Udp, StreamRole::Send)
         };
         let placed = place_streams(machine, paths, streams, 1, &pin, false);
@@ -188,19 +189,19 @@ impl<'a> Sending<'a> {
             write_bytes: 0,
             datagram_bytes: Some(datagram_bytes),
             bytes_per_second: Some(rate),
-            send_buffer_bytes: order.window_bytes,
+            send_buffer_bytes: network_spec.window_bytes,
             pin,
             ..StreamsJob::plain(Protocol::Udp, StreamDirection::Send)
         };
-        let sender = |place: Placed| -> Result<Sender, Failure> {
+        let sender = |place: StreamPlacement| -> Result<Sender, Failure> {
             let path = &paths[place.path];
-            let socket = socket(path, datagram_bytes, order.window_bytes)?;
+            let socket = socket(path, datagram_bytes, network_spec.window_bytes)?;
             Ok(Sender { path: place.path, spec: StreamSpec { core: place.core, ..spec.clone() }, socket })
         };
         let senders = placed.into_iter().flatten().map(sender).collect::<Result<Vec<_>, _>>()?;
         let nics = paths.iter().map(|path| path.name.clone()).collect();
-        let (windows, window) = (order.repeats.max(1), Duration::from_secs_f64(order.seconds));
-        let sending = Sending { sysroot, paths, nics, job, senders, windows, window };
+        let (windows, window) = (network_spec.repeats.max(1), Duration::from_secs_f64(network_spec.seconds));
+        let sending = BlindSending { sysroot, paths, nics, job, senders, windows, window };
         for (at, path) in paths.iter().enumerate() {
             let socket = sending.senders.iter().find(|sender| sender.path == at).map(|sender| &sender.socket);
             sending.await_neighbour(path, socket, stop)?;

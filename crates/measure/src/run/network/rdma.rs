@@ -13,15 +13,15 @@ const MESSAGE_BYTES: u32 = 64 << 10;
 
 impl Steps<'_, '_> {
     pub(super) fn rdma_figures(&mut self) {
-        if !self.order.rdma {
+        if !self.spec.rdma {
             return;
         }
-        for direction in self.order.directions.clone() {
+        for direction in self.spec.directions.clone() {
             for path in 0..self.bench.paths.len() {
                 if self.stopped() {
                     return;
                 }
-                let job = job(self.order, direction);
+                let job = job(self.spec, direction);
                 match measure_rdma(&mut self.bench, path, &job) {
                     Ok(measurement) => self.keep_figure(measurement),
                     Err(RdmaError::Stopped) => return,
@@ -36,13 +36,13 @@ impl Steps<'_, '_> {
     }
 }
 
-fn job(order: &NetworkSpec, direction: StreamDirection) -> RdmaJob {
+fn job(spec: &NetworkSpec, direction: StreamDirection) -> RdmaJob {
     RdmaJob {
         direction,
-        seconds: order.seconds.ceil() as u32,
-        repeats: order.repeats.max(1),
-        queue_pairs: order.streams.unwrap_or(1),
-        message_bytes: order.write_bytes.unwrap_or(MESSAGE_BYTES),
+        seconds: spec.seconds.ceil() as u32,
+        repeats: spec.repeats.max(1),
+        queue_pairs: spec.streams.unwrap_or(1),
+        message_bytes: spec.write_bytes.unwrap_or(MESSAGE_BYTES),
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use linerate_facts::protocol::Protocol;
     use linerate_model::plan::Pin;
 
-    fn order() -> NetworkSpec {
+    fn spec() -> NetworkSpec {
         NetworkSpec {
             name: None,
             peers: vec!["192.0.2.7".into()],
@@ -112,18 +112,18 @@ mod tests {
 
     #[test]
     fn perftest_is_given_whole_seconds_and_the_streams_as_queue_pairs() {
-        let job = job(&order(), StreamDirection::Receive);
+        let job = job(&spec(), StreamDirection::Receive);
         assert_eq!((job.seconds, job.repeats, job.queue_pairs, job.message_bytes), (1, 3, 4, 65536));
     }
 
     #[test]
     fn what_perftest_cannot_do_is_refused() {
-        assert!(order().check_rdma().is_ok());
-        let why = |order: NetworkSpec| order.check_rdma().expect_err("refused").to_string();
-        assert!(why(NetworkSpec { rate_limit: Some(1e6), ..order() }).contains("there is no --rate-limit"));
-        assert!(why(NetworkSpec { verify: true, ..order() }).contains("there is no --verify"));
-        assert!(why(NetworkSpec { peers: Vec::new(), ..order() }).contains("name it with --peer"));
-        let without = NetworkSpec { rdma: false, peers: Vec::new(), verify: true, ..order() };
+        assert!(spec().check_rdma().is_ok());
+        let why = |spec: NetworkSpec| spec.check_rdma().expect_err("refused").to_string();
+        assert!(why(NetworkSpec { rate_limit: Some(1e6), ..spec() }).contains("there is no --rate-limit"));
+        assert!(why(NetworkSpec { verify: true, ..spec() }).contains("there is no --verify"));
+        assert!(why(NetworkSpec { peers: Vec::new(), ..spec() }).contains("name it with --peer"));
+        let without = NetworkSpec { rdma: false, peers: Vec::new(), verify: true, ..spec() };
         assert!(without.check_rdma().is_ok());
     }
 }

@@ -98,10 +98,10 @@ impl NetworkSpec {
             self.check_source_is_sent()?;
         }
         if let Some(source) = &self.source {
-            let told = |why: String| Failure::Lacks(format!("--source {}: {why}", source.display()));
-            let found = std::fs::metadata(source).map_err(|error| told(error.to_string()))?;
+            let source_error = |why: String| Failure::Lacks(format!("--source {}: {why}", source.display()));
+            let found = std::fs::metadata(source).map_err(|error| source_error(error.to_string()))?;
             if !found.is_file() || found.len() == 0 {
-                return Err(told(
+                return Err(source_error(
                     "not a file with something in it; give one, such as a large file of the kind you serve"
                         .into(),
                 ));

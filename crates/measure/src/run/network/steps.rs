@@ -19,7 +19,7 @@ const TRIALS_SECONDS: f64 = 5.0;
 /// Everything that the steps share.
 pub(super) struct Steps<'a, 'b> {
     pub bench: StreamBench<'a>,
-    pub order: &'a NetworkSpec,
+    pub spec: &'a NetworkSpec,
     pub run: &'b mut Run,
     pub save: Save<'b>,
 }
@@ -41,7 +41,7 @@ impl Steps<'_, '_> {
         self.expect();
         self.rdma_figures();
         let path_mtus = find_path_mtus(&mut self.bench);
-        for protocol in self.order.protocols.clone() {
+        for protocol in self.spec.protocols.clone() {
             if self.stopped() {
                 return;
             }
@@ -50,15 +50,15 @@ impl Steps<'_, '_> {
             if job.datagram_bytes.is_none() && protocol == Protocol::Udp {
                 job.datagram_bytes = smallest_datagram(&path_mtus);
             }
-            if self.order.find_rate && protocol == Protocol::Tcp {
+            if self.spec.find_rate && protocol == Protocol::Tcp {
                 continue;
             }
             self.learn(&mut job, &mut learned);
-            if self.order.find_rate {
+            if self.spec.find_rate {
                 self.search(&job, &learned);
                 continue;
             }
-            for direction in &self.order.directions {
+            for direction in &self.spec.directions {
                 let mut job = directed(&job, *direction);
                 if *direction != StreamDirection::Send {
                     // What the way from there loses is not known, and both ways have as many.
@@ -76,48 +76,48 @@ impl Steps<'_, '_> {
 
     /// Tells the progress line how long all of it takes.
     fn expect(&mut self) {
-        let order = self.order;
+        let spec = self.spec;
         let each = self.bench.windows.total().as_secs_f64() + 0.5;
-        let pinnings = order.pin.len() as f64 * if order.skip_receive_copy { 2.0 } else { 1.0 };
-        let figures = (order.protocols.len() * order.directions.len()) as f64 * pinnings;
+        let pinnings = spec.pin.len() as f64 * if spec.skip_receive_copy { 2.0 } else { 1.0 };
+        let figures = (spec.protocols.len() * spec.directions.len()) as f64 * pinnings;
         // Its ends connect for each test.
-        let by_rdma = (order.seconds.ceil() + 1.0) * f64::from(order.repeats) * self.bench.paths.len() as f64;
-        let by_rdma = if order.rdma { by_rdma * order.directions.len() as f64 } else { 0.0 };
+        let by_rdma = (spec.seconds.ceil() + 1.0) * f64::from(spec.repeats) * self.bench.paths.len() as f64;
+        let by_rdma = if spec.rdma { by_rdma * spec.directions.len() as f64 } else { 0.0 };
         let seconds = figures * each + by_rdma + TRIALS_SECONDS;
         self.bench.listener.hear(&Event::Remaining { seconds });
     }
 
     fn job(&self, protocol: Protocol) -> StreamsJob {
-        let order = self.order;
+        let spec = self.spec;
         let plain = StreamsJob::plain(protocol, StreamDirection::Send);
         StreamsJob {
-            streams: order.streams.unwrap_or(1).max(self.bench.paths.len() as u32),
-            method: order.method.filter(|method| method.carries(protocol)).unwrap_or(plain.method),
-            write_bytes: order.write_bytes.unwrap_or(plain.write_bytes),
-            datagram_bytes: order.datagram_bytes,
-            bytes_per_second: order.bytes_per_second,
-            congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
-            send_buffer_bytes: order.window_bytes,
-            receive_buffer_bytes: order.window_bytes,
-            pin: order.pin.first().cloned().unwrap_or_default(),
+            streams: spec.streams.unwrap_or(1).max(self.bench.paths.len() as u32),
+            method: spec.method.filter(|method| method.is_for(protocol)).unwrap_or(plain.method),
+            write_bytes: spec.write_bytes.unwrap_or(plain.write_bytes),
+            datagram_bytes: spec.datagram_bytes,
+            bytes_per_second: spec.bytes_per_second,
+            congestion_control: spec.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
+            send_buffer_bytes: spec.window_bytes,
+            receive_buffer_bytes: spec.window_bytes,
+            pin: spec.pin.first().cloned().unwrap_or_default(),
             // Datagrams carry no checksum of our own.
-            verify: order.verify && protocol == Protocol::Tcp,
-            latency: order.latency,
+            verify: spec.verify && protocol == Protocol::Tcp,
+            latency: spec.latency,
             ..plain
         }
     }
 
     fn learn(&mut self, job: &mut StreamsJob, learned: &mut Learned) {
-        if self.order.latency {
+        if self.spec.latency {
             learned.idle = idle_latency(&mut self.bench, job);
         }
         if job.protocol == Protocol::Udp {
             return;
         }
-        if self.order.method.is_none() && self.order.write_bytes.is_none() {
+        if self.spec.method.is_none() && self.spec.write_bytes.is_none() {
             // A receiver of our own is this very host: what is best for us is best for it.
             let own = self.bench.loopback;
-            let any = |sending: bool| self.order.directions.iter().any(|one| one.has(sending));
+            let any = |sending: bool| self.spec.directions.iter().any(|one| one.has(sending));
             let (sends, receives) = (any(true), any(false));
             if sends || own {
                 learned.methods = choose_method(&mut self.bench, job);
@@ -126,20 +126,20 @@ impl Steps<'_, '_> {
                 learned.peer_methods = choose_peer_method(&mut self.bench, job);
             }
         }
-        if self.order.congestion_control.is_none() && !self.stopped() {
+        if self.spec.congestion_control.is_none() && !self.stopped() {
             // The user has asked for the figures of this way, however long it is.
             let compared = compare_congestion_controls(&mut self.bench, job, f64::INFINITY);
             learned.congestion_controls = compared.unwrap_or_default();
         }
-        let sends = self.order.directions.iter().any(|one| one.has(true));
-        if self.order.streams.is_none() && sends && job.bytes_per_second.is_none() && !self.stopped() {
+        let sends = self.spec.directions.iter().any(|one| one.has(true));
+        if self.spec.streams.is_none() && sends && job.bytes_per_second.is_none() && !self.stopped() {
             learned.streams = choose_streams(&mut self.bench, job);
         }
     }
 
     /// The figure, and where it is asked for the same without pinning.
     fn figures(&mut self, job: &StreamsJob, learned: &Learned) {
-        for pin in self.order.pin.clone() {
+        for pin in self.spec.pin.clone() {
             if self.stopped() {
                 return;
             }
@@ -154,7 +154,7 @@ impl Steps<'_, '_> {
 
     /// The same streams with receivers that do not copy, beside a figure; what failed.
     fn network_only(&mut self, job: &StreamsJob, figure: &mut Measurement) -> Vec<String> {
-        if !self.order.skip_receive_copy || job.protocol != Protocol::Tcp || self.stopped() {
+        if !self.spec.skip_receive_copy || job.protocol != Protocol::Tcp || self.stopped() {
             return Vec::new();
         }
         let copies = self.bench.sessions.iter().map(AgentSession::hello).find(|hello| !hello.discards);
@@ -176,8 +176,8 @@ impl Steps<'_, '_> {
     /// The same file from the page cache and past it, after the figure from memory: hot, cached and cold side
     /// by side.
     fn file_figures(&mut self, job: &StreamsJob, learned: &Learned) {
-        let Some(source) = self.order.source.clone() else { return };
-        if job.protocol == Protocol::Udp || !self.order.directions.contains(&StreamDirection::Send) {
+        let Some(source) = self.spec.source.clone() else { return };
+        if job.protocol == Protocol::Udp || !self.spec.directions.contains(&StreamDirection::Send) {
             return;
         }
         for behind in [SenderSource::Cached(source.clone()), SenderSource::Cold(source)] {
@@ -187,7 +187,7 @@ impl Steps<'_, '_> {
             let mut job =
                 StreamsJob { behind, direction: StreamDirection::Send, latency: false, ..job.clone() };
             let mut learned = Learned { idle: learned.idle, ..Learned::default() };
-            if self.order.method.is_none() && self.order.write_bytes.is_none() {
+            if self.spec.method.is_none() && self.spec.write_bytes.is_none() {
                 learned.methods = choose_method(&mut self.bench, &mut job);
             }
             let measured = measure(&mut self.bench, &job);
@@ -271,6 +271,6 @@ fn directed(job: &StreamsJob, direction: StreamDirection) -> StreamsJob {
 }
 
 /// The payload that passes every path in one packet, where one was found smaller than its interfaces say.
-fn smallest_datagram(found: &[PathMtu]) -> Option<u32> {
-    found.iter().filter(|path| path.smaller_than_declared()).filter_map(PathMtu::datagram_bytes).min()
+fn smallest_datagram(mtus: &[PathMtu]) -> Option<u32> {
+    mtus.iter().filter(|path| path.smaller_than_declared()).filter_map(PathMtu::datagram_bytes).min()
 }

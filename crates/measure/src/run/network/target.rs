@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<SocketAddr, Failure> {
 /// The NIC's own address in the network of the target.
 pub(super) fn local_address(to: IpAddr, nic: &str, all: &[InterfaceAddress]) -> Result<IpAddr, Failure> {
     let refused = |why: String| Err(Failure::Usage(format!("--no-receiver {to}: {why}")));
-    let own: Vec<&InterfaceAddress> = all.iter().filter(|one| one.interface == nic).collect();
+    let own: Vec<&InterfaceAddress> = all.iter().filter(|one| one.interface_name() == nic).collect();
     if own.is_empty() {
         return Err(Failure::Lacks(format!(
             "--nic {nic}: this host has no such NIC, or it has no address; `linerate probe` lists the NICs"
@@ -86,6 +86,7 @@ mod tests {
             one("eth0", "192.0.2.1", 24),
             one("eth0", "2001:db8::1", 64),
             one("eth0", "fe80::1", 64),
+            one("eth0:backup", "203.0.113.17", 28),
             one("eth1", "198.51.100.2", 31),
             one("lo", "127.0.0.1", 8),
         ]
@@ -101,6 +102,7 @@ mod tests {
         assert_eq!(local("192.0.2.9:5004", "eth0").expect("it is near").to_string(), "192.0.2.1");
         assert_eq!(local("[2001:db8::9]:5004", "eth0").expect("it is near").to_string(), "2001:db8::1");
         assert_eq!(local("2001:db8::9", "eth0").expect("it is near").to_string(), "2001:db8::1");
+        assert_eq!(local("203.0.113.18", "eth0").expect("it has a label").to_string(), "203.0.113.17");
         assert_eq!(local("198.51.100.3", "eth1").expect("it is near").to_string(), "198.51.100.2");
         for (to, nic, why) in [
             ("192.0.2.9", "eth9", "no such NIC"),
@@ -116,8 +118,8 @@ mod tests {
             ("198.51.100.2", "eth0", "this host"),
             ("127.0.0.9", "lo", "this host"),
         ] {
-            let told = local(to, nic).expect_err(to).to_string();
-            assert!(told.contains(why), "{to}: {told}");
+            let message = local(to, nic).expect_err(to).to_string();
+            assert!(message.contains(why), "{to}: {message}");
         }
         assert!(parse("switch.example").is_err());
         assert_eq!(parse("192.0.2.9").expect("an address").port(), 9);

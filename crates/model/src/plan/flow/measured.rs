@@ -37,8 +37,8 @@ pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &
 
 /// The measured devices at one end of the flow. Where that is all of them at once, what they reached together
 /// is the better figure: they may share something that no link shows.
-fn of_ends(measured: &[MeasuredDevice], ends: &[FlowEnd], together: Option<f64>) -> Vec<MeasuredDevice> {
-    let used = |device: &&MeasuredDevice| ends.contains(&FlowEnd::Device(device.id.clone()));
+fn of_ends(measured: &[MeasuredDevice], flow_ends: &[FlowEnd], together: Option<f64>) -> Vec<MeasuredDevice> {
+    let used = |device: &&MeasuredDevice| flow_ends.contains(&FlowEnd::Device(device.id.clone()));
     let mut found: Vec<MeasuredDevice> = measured.iter().filter(used).cloned().collect();
     let all = found.len() > 1 && found.len() == measured.len() && found.iter().all(|device| !device.at_least);
     let sum: f64 = found.iter().map(|device| device.bytes_per_second).sum();

@@ -185,8 +185,8 @@ impl Flow {
     }
 }
 
-fn count(ends: &[FlowEnd]) -> String {
-    let of = |kind: &str| ends.iter().filter(|end| end.is(kind)).count();
+fn count(flow_ends: &[FlowEnd]) -> String {
+    let of = |kind: &str| flow_ends.iter().filter(|end| end.is(kind)).count();
     let words: Vec<String> = [("disk:", "disk"), ("nic:", "NIC"), ("gpu:", "GPU")]
         .into_iter()
         .filter_map(|(prefix, word)| match of(prefix) {

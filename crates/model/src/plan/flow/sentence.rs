@@ -139,9 +139,9 @@ fn pcie(parts: &MachineParts, group: &[&Resource], show: fn(f64) -> String) -> S
         PartPlace::Joint(up) => parts.joint(up).filter(|up| up.kind == JointKind::Slot),
         _ => None,
     });
-    let held = joint.and_then(|joint| Some((joint.link?, parts.link_of(joint)?)));
+    let own_link = joint.and_then(|joint| Some((joint.link?, parts.link_of(joint)?)));
     let place = slot.map_or(String::new(), |slot| format!(" in {}", slot.name));
-    let narrowed = match (slot, held) {
+    let narrowed = match (slot, own_link) {
         (Some(_), Some((own, runs))) if runs.width < own.width => {
             format!("; the card could use {} lanes, the slot gives {}", own.width, runs.width)
         }

@@ -1,20 +1,21 @@
-//! What is said of a long way: the rate, the arithmetic, what to change.
+//! What is said of a long path: the rate, the arithmetic, what to change.
 
 use super::{CongestionControl, LongPath, LongPathSpec, StreamWindow};
 use crate::verdict::LimitKind;
 use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_facts::wording::capitalised;
 
 impl LongPath {
     pub(super) fn words(&self, spec: &LongPathSpec, segment: f64, link: Option<f64>) -> Vec<String> {
-        let mut said = vec![self.first_sentence(spec)];
-        said.extend(self.why(spec, segment));
-        said.extend(self.remedy(spec, link));
+        let mut sentences = vec![self.first_sentence(spec)];
+        sentences.extend(self.why(spec, segment));
+        sentences.extend(self.remedy(spec, link));
         if let Some(seconds) = self.slow_start_seconds.filter(|seconds| *seconds >= 0.1) {
-            said.push(format!(
+            sentences.push(format!(
                 "A stream that begins needs about {seconds:.1} s until it has that: short transfers are slower."
             ));
         }
-        said
+        sentences
     }
 
     fn first_sentence(&self, spec: &LongPathSpec) -> String {
@@ -59,7 +60,7 @@ impl LongPath {
                 let (window, rate) = (spec.window?, self.by_window?);
                 Some(format!(
                     "{} lets {} of a stream be under way, which is {} in a round trip of {trip}.",
-                    capital(&window.words()),
+                    capitalised(&window.words()),
                     show_size(window.usable_bytes() as u64),
                     each(rate)
                 ))
@@ -70,7 +71,7 @@ impl LongPath {
                 Some(format!(
                     "{} keeps {segments:.0} segments of {segment:.0} bytes under way on the average, which is {} of \
                      a stream (RFC 9438's response function).",
-                    capital(how.name()),
+                    capitalised(how.name()),
                     each(rate)
                 ))
             }
@@ -135,9 +136,4 @@ fn milliseconds(seconds: f64) -> String {
 
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

@@ -50,7 +50,7 @@ impl Builder {
         if let (Some(rate), true) = (&file.memory.rate, speed.is_some() || channels.is_some()) {
             return Err((rate.span(), "rate replaces speed and channels: give one of them".into()));
         }
-        let given = file.memory.rate.as_ref().map(|rate| rate.get_ref().0);
+        let stated = file.memory.rate.as_ref().map(|rate| rate.get_ref().0);
         let by_clock = speed.zip(channels).map(|(speed, channels)| memory_rate(speed, channels));
         let node = |id| Node {
             id,
@@ -61,7 +61,7 @@ impl Builder {
             channels: Fact::from_option(channels, "the machine file gives no memory channels"),
             mt_per_second: Fact::from_option(speed, "the machine file gives no clock of the memory"),
             memory_bytes_per_second: Fact::from_option(
-                given.or(by_clock),
+                stated.or(by_clock),
                 "the machine file gives no speed and channels of the memory",
             ),
             // A rate that is given is what its owner says that the memory carries.
@@ -188,8 +188,8 @@ impl Builder {
         }
         for disk in &file.disk {
             let rate = |rate: &Option<Spanned<Rate>>, what: &str| {
-                let given = rate.as_ref().map(|rate| rate.get_ref().0);
-                Fact::from_option(given, format!("the machine file gives no {what} rate of the disk"))
+                let stated = rate.as_ref().map(|rate| rate.get_ref().0);
+                Fact::from_option(stated, format!("the machine file gives no {what} rate of the disk"))
             };
             let what = DeviceKind::Disk { read: rate(&disk.read, "read"), write: rate(&disk.write, "write") };
             self.disk(disk, &what)?;
@@ -204,7 +204,7 @@ impl Builder {
 
     /// A disk with a link of its own is a card; one without is plugged into a controller or bus.
     fn disk(&mut self, disk: &tables::Disk, what: &DeviceKind) -> Result<(), Wrong> {
-        self.is_local_or_remote(disk)?;
+        self.check_local_or_remote(disk)?;
         if disk.pcie.is_some() {
             let joint = card(JointKind::Card, &disk.pcie.as_ref(), &disk.max_payload)?;
             let cards = self.add("disk", &disk.name, &disk.count, &disk.on, joint)?;

@@ -60,16 +60,16 @@ pub(in crate::plan) fn is_max_payload(bytes: u32) -> bool {
 }
 
 pub(super) fn number(
-    given: &Option<Spanned<u32>>,
+    spanned: &Option<Spanned<u32>>,
     what: &str,
     range: RangeInclusive<u32>,
 ) -> Result<Option<u32>, Wrong> {
-    let Some(given) = given else { return Ok(None) };
-    let value = *given.get_ref();
+    let Some(spanned) = spanned else { return Ok(None) };
+    let value = *spanned.get_ref();
     if range.contains(&value) {
         return Ok(Some(value));
     }
-    Err((given.span(), format!("{value} {what} cannot be: {} to {}", range.start(), range.end())))
+    Err((spanned.span(), format!("{value} {what} cannot be: {} to {}", range.start(), range.end())))
 }
 
 /// A link by its kind or by its rate, and what to call it.

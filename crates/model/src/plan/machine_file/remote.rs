@@ -8,7 +8,7 @@ use toml::Spanned;
 
 impl Builder {
     /// A disk on a NIC has no link of its own; one elsewhere has no transport.
-    pub(super) fn is_local_or_remote(&self, disk: &tables::Disk) -> Result<(), Wrong> {
+    pub(super) fn check_local_or_remote(&self, disk: &tables::Disk) -> Result<(), Wrong> {
         let places = disk.on.as_ref().map(|on| on.get_ref().0.as_slice()).unwrap_or_default();
         let nic = places.iter().find(|place| self.kinds.get(*place) == Some(&"nic"));
         match (nic, &disk.pcie, &disk.transport) {

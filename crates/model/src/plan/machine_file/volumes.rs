@@ -82,11 +82,11 @@ fn limits(table: &VolumeTable) -> Result<(VolumeLimit, VolumeLimit), Wrong> {
     if table.read.is_some() || table.write.is_some() {
         return Err((share.span(), "efficiency replaces read and write: give one of them".into()));
     }
-    let given = *share.get_ref();
-    if !(given > 0.0 && given <= 1.0) {
+    let stated = *share.get_ref();
+    if !(stated > 0.0 && stated <= 1.0) {
         let message =
-            format!("an efficiency of {given} cannot be: a share of its disks is above 0 and at most 1");
+            format!("an efficiency of {stated} cannot be: a share of its disks is above 0 and at most 1");
         return Err((share.span(), message));
     }
-    Ok((VolumeLimit::Share(given), VolumeLimit::Share(given)))
+    Ok((VolumeLimit::Share(stated), VolumeLimit::Share(stated)))
 }

@@ -40,12 +40,12 @@ pub(super) fn chain(tree: &Topology, address: &str, all: &[&str], direction: Pay
     let Some(device) = tree.find(address) else { return chain };
     // A packet on the whole way to memory is as large as the device makes it.
     let max_payload_bytes = device.express.max_payload_bytes.known().copied();
-    if let Some(own) = one(tree, device, max_payload_bytes, direction) {
+    if let Some(own) = link_of_function(tree, device, max_payload_bytes, direction) {
         let cards = BTreeSet::from([card(address).to_string()]);
         chain.push(Link { formality: tree.formality(device), cards, ..own });
     }
     for bridge in tree.above(device) {
-        let Some(link) = one(tree, bridge, max_payload_bytes, direction) else { continue };
+        let Some(link) = link_of_function(tree, bridge, max_payload_bytes, direction) else { continue };
         let is_behind =
             |other: &&&str| tree.find(other).is_some_and(|one| tree.is_below(one, &bridge.address));
         let behind: BTreeSet<String> =
@@ -71,7 +71,7 @@ pub(super) fn chain(tree: &Topology, address: &str, all: &[&str], direction: Pay
 }
 
 /// The link that a function is an end of, with its rates.
-fn one(
+fn link_of_function(
     tree: &Topology,
     device: &PciDevice,
     max_payload_bytes: Option<u32>,

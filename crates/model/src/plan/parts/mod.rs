@@ -343,7 +343,7 @@ pub(crate) fn show_link(link: PciLink) -> String {
     let generation = GENERATIONS.iter().find(|(_, speed)| *speed == link.gt_per_second);
     match generation {
         Some((generation, _)) => format!("PCIe {generation}.0 x{}", link.width),
-        None => format!("PCIe {} GT/s x{}", link.gt_per_second, link.width),
+        None => format!("PCIe {link}"),
     }
 }
 

@@ -69,7 +69,7 @@ pub fn check(machine: &Machine, requests: Option<(u64, Pattern)>) -> Vec<Checked
         }
         seen.push(pool);
         let name = format!("{} on {}", system.kind, system.mount_point.display());
-        checked.push(Checked { file_systems: vec![name.clone()], ..begun(name, array, requests) });
+        checked.push(Checked { file_systems: vec![name.clone()], ..new_check(name, array, requests) });
     }
     checked
 }
@@ -79,7 +79,7 @@ fn is_array_itself(system: &FileSystem, array: &Array) -> bool {
     matches!(system.kind.as_str(), "btrfs" | "zfs") && !matches!(array.disks, Fact::Known(0 | 1))
 }
 
-fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
+fn new_check(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
     let mut remarks = Vec::new();
     match array.degraded {
         Fact::Known(0) | Fact::Unknown { .. } => {}
@@ -104,7 +104,7 @@ fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Check
 }
 
 fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
-    let mut found = begun(disk.name.clone(), array, requests);
+    let mut found = new_check(disk.name.clone(), array, requests);
     let striped = is_striped(array);
     if striped
         && let Fact::Known(chunk) = array.chunk_bytes

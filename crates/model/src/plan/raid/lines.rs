@@ -150,13 +150,13 @@ fn zfs(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     let whole = record.is_multiple_of(1 << 20);
     let record = if whole { format!("{}M", record >> 20) } else { kib(record).to_uppercase() };
     let record = format!("recordsize={record}");
-    let mut made = line("ZFS by itself", &["zpool", "create", "-o", &ashift, "-O", &record, GROUP], &[]);
+    let mut pool = line("ZFS by itself", &["zpool", "create", "-o", &ashift, "-O", &record, GROUP], &[]);
     let group = if layout.level == RaidLevel::Raid10 { 2 } else { devices.len().max(1) };
     for disks in devices.chunks(group) {
-        made.words.extend(Some(word).filter(|word| !word.is_empty()).map(String::from));
-        made.words.extend(disks.iter().cloned());
+        pool.words.extend(Some(word).filter(|word| !word.is_empty()).map(String::from));
+        pool.words.extend(disks.iter().cloned());
     }
-    vec![made]
+    vec![pool]
 }
 
 #[cfg(test)]

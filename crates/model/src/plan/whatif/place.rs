@@ -220,8 +220,8 @@ fn put(parts: &mut MachineParts, moves: &[(String, String)]) {
 }
 
 /// Makes the moves of a placement; what each card's link then is.
-pub(super) fn place(parts: &mut MachineParts, found: &CardPlacement) -> Vec<String> {
-    put(parts, &found.moves);
+pub(super) fn place(parts: &mut MachineParts, placement: &CardPlacement) -> Vec<String> {
+    put(parts, &placement.moves);
     let note = |(card, slot): &(String, String)| {
         let link = parts.joint(card).and_then(|joint| parts.link_of(joint))?;
         let there = parts.joint(slot)?;
@@ -231,10 +231,10 @@ pub(super) fn place(parts: &mut MachineParts, found: &CardPlacement) -> Vec<Stri
             .map_or(String::new(), |rate| format!(": {}", show_bits_rate(rate)));
         Some(format!("{slot}{words} is {wide}, and {card} runs at {} there{rate}", show_link(link)))
     };
-    let more = (!found.all).then(|| {
-        format!("of the placements {} were tried, and there are more: another may be faster", found.tried)
+    let more = (!placement.all).then(|| {
+        format!("of the placements {} were tried, and there are more: another may be faster", placement.tried)
     });
-    found.moves.iter().filter_map(note).chain(more).collect()
+    placement.moves.iter().filter_map(note).chain(more).collect()
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ fn full_or_who_takes_them(evidence: &Evidence, full: Vec<&CoreUse>) -> Option<Li
             full.iter().max_by(|a, b| evidence.others_of(a).total_cmp(&evidence.others_of(b)))?.core;
         return Some(Limit::Others { full: full.len(), fullest, share: others });
     }
-    named(evidence, &full)
+    busy_cpus_limit(evidence, &full)
 }
 
 pub(super) fn quota(quota: QuotaEvidence) -> Option<Limit> {
@@ -123,10 +123,10 @@ pub fn is_stolen(cpu: &CoreUse) -> bool {
 
 pub(super) fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
     let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
-    named(evidence, &full)
+    busy_cpus_limit(evidence, &full)
 }
 
-fn named(evidence: &Evidence, full: &[&CoreUse]) -> Option<Limit> {
+fn busy_cpus_limit(evidence: &Evidence, full: &[&CoreUse]) -> Option<Limit> {
     let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
     let (of, users) = (evidence.cpus.len(), evidence.cpu_users);
     Some(Limit::Cpus { full: full.len(), of, fullest: **fullest, users })

@@ -2,8 +2,8 @@
 
 use super::super::limit::Missing;
 use super::super::thresholds::*;
-use super::percent;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::percent;
 use std::fmt::{Display, Formatter, Result};
 
 impl Display for Missing {

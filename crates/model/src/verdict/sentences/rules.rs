@@ -2,8 +2,8 @@
 
 use super::super::limit::Limit;
 use super::super::thresholds::*;
-use super::percent;
 use linerate_facts::units::show_size;
+use linerate_facts::wording::percent;
 
 impl Limit {
     /// The rule that says so.

@@ -1,12 +1,12 @@
 //! What was taken, what it cost the flow, and what follows, in sentences.
 
-use super::percent;
 use crate::plan::ResourceKind;
 use crate::plan::wording::{in_words, listed};
 use crate::shares::{
     CpuCosts, Decision, Estimate, Hopeless, NoShare, ShareLimit, ShareRecord, ShareReport, Undecided,
     is_receiver_cpus,
 };
+use linerate_facts::wording::percent;
 use std::fmt::{Display, Formatter, Result};
 
 /// What limits by the shares, with what was taken and what it cost; a flat statement only where it was measured.

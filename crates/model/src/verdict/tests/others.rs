@@ -110,7 +110,7 @@ fn judged(evidence: &Evidence, (kind, tied, ratio): (usize, usize, f64)) -> (Ver
     let (verdict, doubt) = verdict(&claim, &flow);
     let statement = Statement {
         kind: claim.kind,
-        limit: NamedLimit::from_text("the CPU (200 MB/s)"),
+        limit: NamedLimit::new("the CPU", "200 MB/s"),
         predicted: 200e6,
         achieved: FlowRate { bytes_per_second: 200e6, ..FlowRate::default() },
         of_predicted: ratio,

@@ -16,7 +16,7 @@ mod walk;
 mod work;
 mod worker;
 
-pub use tally::{AccessCounters, AnsweredRequests, SyncTally, Tally};
+pub use tally::{AccessCounters, AccessTally, AnsweredRequests, SyncTally};
 pub use walk::{AccessOrder, AccessRequest, Area, Walk};
 pub use worker::{RunningAccess, start};
 
@@ -154,8 +154,8 @@ pub struct AccessError {
 /// What a worker did, once it has ended.
 #[derive(Debug)]
 pub struct AccessOutcome {
-    pub reads: Tally,
-    pub writes: Tally,
+    pub reads: AccessTally,
+    pub writes: AccessTally,
     /// Of writes that a sync followed; empty with `SyncMethod::Direct`, whose writes are the syncs.
     pub syncs: SyncTally,
     /// How late requests were sent after their intended moment, nanoseconds (open loop only).

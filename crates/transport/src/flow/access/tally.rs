@@ -57,17 +57,17 @@ pub struct AnsweredRequests {
 
 /// Requests of one direction.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct AccessTally {
     pub operations: u64,
     pub bytes: u64,
     /// Latencies in nanoseconds, three significant digits, 100 ns to ten minutes.
     pub latency: Histogram<u64>,
 }
 
-impl Tally {
+impl AccessTally {
     /// Nothing done yet. The histogram takes its memory now, and no more later.
     pub fn new() -> Self {
-        Tally { operations: 0, bytes: 0, latency: histogram() }
+        AccessTally { operations: 0, bytes: 0, latency: histogram() }
     }
 
     /// One completed request.
@@ -101,16 +101,16 @@ impl Tally {
     }
 
     /// Another worker's requests, too.
-    pub fn join(&mut self, other: &Tally) {
+    pub fn join(&mut self, other: &AccessTally) {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.latency += &other.latency;
     }
 }
 
-impl Default for Tally {
+impl Default for AccessTally {
     fn default() -> Self {
-        Tally::new()
+        AccessTally::new()
     }
 }
 
@@ -118,9 +118,9 @@ impl Default for Tally {
 #[derive(Clone, Debug, Default)]
 pub struct SyncTally {
     /// The sync alone.
-    pub alone: Tally,
+    pub alone: AccessTally,
     /// From when the write was asked for until its sync was over.
-    pub with_write: Tally,
+    pub with_write: AccessTally,
 }
 
 impl SyncTally {
@@ -155,18 +155,18 @@ mod tests {
 
     #[test]
     fn requests_are_counted_between_bounds() {
-        let mut tally = Tally::new();
+        let mut tally = AccessTally::new();
         for nanos in [5_000, 99_000, 101_000, 2_500_000] {
             tally.add(4096, Duration::from_nanos(nanos));
         }
         assert_eq!(tally.counts_below(&[4_000, 100_000, 1_000_000]), [0, 2, 1, 1]);
-        assert_eq!(Tally::new().counts_below(&[10]), [0, 0]);
+        assert_eq!(AccessTally::new().counts_below(&[10]), [0, 0]);
     }
 
     #[test]
     fn tallies_add_up() {
-        let mut one = Tally::new();
-        let mut other = Tally::new();
+        let mut one = AccessTally::new();
+        let mut other = AccessTally::new();
         (1..=100).for_each(|ms| one.add(4096, Duration::from_millis(ms)));
         other.add(4096, Duration::from_secs(3600));
         one.join(&other);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_tally_takes_no_more_memory_however_long_it_counts() {
-        let mut tally = Tally::new();
+        let mut tally = AccessTally::new();
         let room = tally.latency.distinct_values();
         for shift in 0..64 {
             tally.add_alike(1 << 20, 4096, 1u64 << shift);

@@ -1,6 +1,6 @@
 //! The loop on the seeded fake, with its faults and its own clock; and each engine on a real file.
 
-use super::work::{Work, blocks};
+use super::work::{AccessWork, blocks};
 use super::*;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::fake::{FakeQueue, Faults};
@@ -46,7 +46,7 @@ fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (AccessOutcome, Acce
     start.begin = queue.begin();
     let counters = AccessCounters::new(start.begin);
     let stop = AtomicBool::new(false);
-    let outcome = Work::new(queue, &mut pool(&start), start, &counters, &stop, 0.0)
+    let outcome = AccessWork::new(queue, &mut pool(&start), start, &counters, &stop, 0.0)
         .expect("a worker")
         .run()
         .expect("turns");
@@ -192,7 +192,7 @@ impl Scripted {
         let counters = Arc::new(AccessCounters::new(start.begin));
         self.counters = Some(Arc::clone(&counters));
         let stop = Arc::clone(&self.stop);
-        Work::new(self, &mut pool(&start), start, &counters, &stop, 0.0)
+        AccessWork::new(self, &mut pool(&start), start, &counters, &stop, 0.0)
             .expect("a worker")
             .run()
             .expect("turns")
@@ -249,7 +249,7 @@ fn a_write_is_over_when_its_sync_is() {
         let SyncTally { alone, with_write } = &outcome.syncs;
         assert!(outcome.whole && outcome.writes.operations == 256, "{outcome:?}");
         assert_eq!((alone.operations, with_write.bytes), (syncs, syncs * TRANSFER as u64));
-        let least = |tally: &Tally| Duration::from_nanos(tally.latency.min());
+        let least = |tally: &AccessTally| Duration::from_nanos(tally.latency.min());
         assert!(syncs == 0 || least(alone) >= slow_flush && least(with_write) > least(alone));
         // A write without a sync of its own waits for none.
         assert_eq!(every == 1, least(&outcome.writes) > slow_flush, "{every}");

@@ -10,8 +10,8 @@ mod end;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
 use super::{
-    AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, AnsweredRequests, Pace,
-    SyncMethod, SyncTally, Tally, tally,
+    AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, AccessTally, AnsweredRequests,
+    Pace, SyncMethod, SyncTally, tally,
 };
 use hdrhistogram::Histogram;
 use linerate_facts::random::Random;
@@ -52,7 +52,7 @@ struct Alike {
 }
 
 /// The working state.
-pub(super) struct Work<'a, Q: Queue> {
+pub(super) struct AccessWork<'a, Q: Queue> {
     queue: &'a mut Q,
     start: AccessStart,
     counters: &'a AccessCounters,
@@ -70,7 +70,7 @@ pub(super) struct Work<'a, Q: Queue> {
     free: [Vec<Lease>; 2],
     /// When each user without a request under way was free to ask for the next, the earliest first.
     asking: VecDeque<u64>,
-    sides: [Tally; 2],
+    sides: [AccessTally; 2],
     syncs: SyncTally,
     /// Writes since the last sync.
     unsynced: u32,
@@ -111,7 +111,7 @@ fn read_blocks(start: &AccessStart) -> usize {
     if start.read_share > 0.0 { start.queue_depth.max(1) } else { 0 }
 }
 
-impl<'a, Q: Queue> Work<'a, Q> {
+impl<'a, Q: Queue> AccessWork<'a, Q> {
     /// `phase` moves an open loop's schedule by a part of its interval. The pool, which is the queue's, has
     /// `blocks(&start)` blocks.
     pub(crate) fn new(
@@ -146,7 +146,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
         }
         let nowhere =
             Flight { request: AccessRequest { file: 0, offset: 0 }, since: 0, moved: 0, sync_since: None };
-        Ok(Work {
+        Ok(AccessWork {
             schedule: Schedule::new(start.pace, start.transfer_bytes, 0, phase),
             phase,
             stamper,
@@ -156,7 +156,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
             read_blocks,
             free: [reads, writes],
             asking: VecDeque::with_capacity(start.queue_depth),
-            sides: [Tally::new(), Tally::new()],
+            sides: [AccessTally::new(), AccessTally::new()],
             syncs: SyncTally::default(),
             unsynced: 0,
             alike: [Alike::default(); 2],
@@ -217,7 +217,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
     fn begin_window(&mut self, now: u64) {
         let window = self.counters.window();
         if self.window == 0 {
-            self.sides.iter_mut().for_each(Tally::clear);
+            self.sides.iter_mut().for_each(AccessTally::clear);
             self.syncs.clear();
             self.lateness.reset();
             (self.depth_nanos, self.waited_nanos, self.started) = (0, 0, now);

@@ -1,6 +1,6 @@
 //! A worker's thread: its engine, its start and its end.
 
-use super::work::{Work, blocks};
+use super::work::{AccessWork, blocks};
 use super::{AccessCounters, AccessOutcome, AccessStart, Engine};
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
@@ -124,5 +124,5 @@ fn run(
     stop: &AtomicBool,
     phase: f64,
 ) -> io::Result<AccessOutcome> {
-    Work::new(&mut queue, &mut pool, start, counters, stop, phase)?.run()
+    AccessWork::new(&mut queue, &mut pool, start, counters, stop, phase)?.run()
 }

@@ -3,13 +3,13 @@
 
 use super::super::moments::CpuClock;
 use super::super::source;
-use super::{STOP_CHECK, SendMethod, StreamCounters, StreamSpec, bump};
+use super::{SendMethod, StreamCounters, StreamSpec, bump};
 use crate::pace::Pace;
 use linerate_system::affinity;
 use linerate_system::batch::TrainSender;
 use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -18,7 +18,7 @@ pub struct StreamCounters {
     pub calls: AtomicU64,
     /// Segmented trains sent, or received (UDP with offload).
     pub trains: AtomicU64,
-    /// UDP receiver: datagrams that are missing as of now (highest number − received without doubles).
+    /// UDP receiver: datagrams that are missing as of now (highest number − received without duplicates).
     pub lost: AtomicU64,
     /// UDP receiver: came after one with a higher number (RFC 4737).
     pub reordered: AtomicU64,
@@ -89,7 +89,7 @@ pub struct ZeroCopyCounters {
     pub copied: u64,
 }
 
-/// All of it at one moment. What does not apply is 0 or none.
+/// All of it at one moment: fields and units are those of [`StreamCounters`]. What does not apply is 0 or none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamSample {

@@ -55,9 +55,10 @@ pub(crate) fn arrival_nanos(
     clock: SystemTime,
     arrived: Option<SystemTime>,
 ) -> u64 {
-    let held = arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
-    let held = if held > LONGEST_HOLD { Duration::ZERO } else { held };
-    u64::try_from(now.saturating_duration_since(start).saturating_sub(held).as_nanos()).unwrap_or(u64::MAX)
+    let hold_time = arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
+    let hold_time = if hold_time > LONGEST_HOLD { Duration::ZERO } else { hold_time };
+    u64::try_from(now.saturating_duration_since(start).saturating_sub(hold_time).as_nanos())
+        .unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{Content, FileSender, SendMethod, StreamCounters, StreamSpec};
 use linerate_sums::Crc;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::handover::{self, KeptPages, MOST_PIPE_BYTES, Splice};
+use linerate_system::stop::STOP_CHECK;
 use linerate_system::zerocopy::ZeroCopy;
 use std::fs::File;
 use std::io::{self, Write};
@@ -249,7 +250,7 @@ fn send_zerocopy(
     if sends.left() == 0 {
         sends.reap(&mut blocks.free)?;
         let Some(mut block) = blocks.free.pop() else {
-            sends.wait(super::STOP_CHECK)?;
+            sends.wait(STOP_CHECK)?;
             return Err(io::ErrorKind::WouldBlock.into());
         };
         match origin {
@@ -266,7 +267,7 @@ fn send_zerocopy(
     match sends.send() {
         // It tracks no more for now: what is done makes room.
         Err(error) if linerate_system::segmentation::is_busy(&error) => {
-            sends.wait(super::STOP_CHECK)?;
+            sends.wait(STOP_CHECK)?;
             sends.reap(&mut blocks.free)?;
             Err(io::ErrorKind::WouldBlock.into())
         }

@@ -45,19 +45,35 @@ pub use super::udp_open::{accept_udp, open_udp};
 pub use super::worker::FileSender;
 
 use super::counters::IncomingCounts;
-use super::moments::{CpuClock, STOP_CHECK, other_end_gone};
+use super::moments::{CpuClock, other_end_gone};
 use super::receive::{self, Terms};
 use super::wire::StreamToken;
 use super::worker::WorkerError;
 use linerate_facts::failure::Failure;
 use linerate_system::readiness::is_waiting;
-use linerate_system::stop::Stop;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use linerate_system::{affinity, clock, socket};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tcp_view::TcpView;
+
+/// A receiver that answers nothing for this long is gone (for TCP that is TCP_USER_TIMEOUT, tcp(7)).
+const RECEIVER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// `what` it has done for none of what was sent.
+fn receiver_silent(what: &str) -> io::Error {
+    let seconds = RECEIVER_TIMEOUT.as_secs();
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!(
+            "the receiver has {what} nothing for {seconds} s: is its host up, the link plugged in and its agent \
+             running?"
+        ),
+    )
+}
 
 /// An admitted socket, connected to the other end.
 #[derive(Debug)]

@@ -54,8 +54,20 @@ pub enum SendMethod {
 }
 
 impl SendMethod {
+    /// By the call that it makes.
+    pub fn word(self) -> &'static str {
+        match self {
+            SendMethod::Write => "send",
+            SendMethod::Sendfile => "sendfile",
+            SendMethod::Splice => "splice",
+            SendMethod::Zerocopy => "MSG_ZEROCOPY",
+            SendMethod::Trains => "trains",
+            SendMethod::Datagrams => "datagrams",
+        }
+    }
+
     /// Whether it can be used for this protocol.
-    pub fn carries(self, protocol: Protocol) -> bool {
+    pub fn is_for(self, protocol: Protocol) -> bool {
         let of_udp = matches!(self, SendMethod::Trains | SendMethod::Datagrams);
         of_udp == (protocol == Protocol::Udp)
     }
@@ -87,7 +99,7 @@ pub struct StreamSpec {
     pub send_buffer_bytes: Option<u64>,
     /// SO_RCVBUF asked for, bytes; none: as above.
     pub receive_buffer_bytes: Option<u64>,
-    /// Processor of this end's thread; none: the kernel chooses.
+    /// CPU of this end's thread; none: the kernel chooses.
     pub core: Option<u32>,
     /// Checksum what is sent and received (CRC-64/NVME of the stream).
     pub verify: bool,

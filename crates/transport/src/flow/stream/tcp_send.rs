@@ -5,6 +5,7 @@ use super::content::Position;
 use super::hand::Hand;
 use super::tcp_view::TcpView;
 use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare};
+use super::{RECEIVER_TIMEOUT, receiver_silent};
 use crate::pace::{Pace, spread_by_kernel};
 use linerate_sums::{Crc, CrcAlgorithm};
 use linerate_system::clock;
@@ -18,8 +19,6 @@ use std::time::Duration;
 /// What was sent is waited for so long at the end, so that the last view has all of it: within the second in
 /// which Ctrl-C ends.
 const SETTLE_WAIT: Duration = Duration::from_millis(300);
-/// A receiver that acknowledges nothing for this long is gone (TCP_USER_TIMEOUT, tcp(7)).
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The least that a paced sender hands over at once: below a large segment each call would cost more than its
 /// bytes.
 const LEAST_BURST_BYTES: usize = 16 << 10;
@@ -37,7 +36,7 @@ pub(super) fn send(
     if let Some(name) = &spec.congestion_control {
         prepare::set_congestion_control(&socket, name)?;
     }
-    let _ = socket.set_tcp_user_timeout(Some(PATIENCE));
+    let _ = socket.set_tcp_user_timeout(Some(RECEIVER_TIMEOUT));
     if let Some(rate) = spec.bytes_per_second {
         // Best effort: the rate is kept without it.
         let _ = spread_by_kernel(stream, rate);
@@ -54,7 +53,7 @@ pub(super) fn send(
     let mut digest = spec.verify.then(|| Crc::new(CrcAlgorithm::Crc64Nvme));
     let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, clock::now()));
     let result =
-        send_all(&mut hand, &mut account, pace, LEAST_BURST_BYTES, digest.as_mut()).map_err(explained);
+        send_all(&mut hand, &mut account, pace, LEAST_BURST_BYTES, digest.as_mut()).map_err(receiver_named);
     if let Some(digest) = digest {
         counters.checksum.store(digest.finalize(), Ordering::Relaxed);
     }
@@ -153,17 +152,14 @@ impl SendAccount for StreamAccount<'_> {
     }
 }
 
-fn explained(error: io::Error) -> io::Error {
-    let text = match error.kind() {
-        io::ErrorKind::TimedOut => {
-            "the receiver has acknowledged nothing for 20 s: is its host up, the link plugged in and its \
-             agent running?"
-                .to_string()
+fn receiver_named(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut => receiver_silent("acknowledged"),
+        kind if other_end_gone(&error) => {
+            let text =
+                format!("the receiver closed the connection before the end: {error}; did its agent stop?");
+            io::Error::new(kind, text)
         }
-        _ if other_end_gone(&error) => {
-            format!("the receiver closed the connection before the end: {error}; did its agent stop?")
-        }
-        _ => return error,
-    };
-    io::Error::new(error.kind(), text)
+        _ => error,
+    }
 }

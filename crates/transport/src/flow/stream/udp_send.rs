@@ -2,18 +2,18 @@
 //! receiver's feedback, or by a rate.
 
 use super::super::source;
-use super::super::udp::{Path, UdpSender};
+use super::super::udp::{PathFacts, UdpSender};
 use super::super::udp_open;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
 use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, other_end_gone};
-use super::{SendMethod, datagram};
+use super::{RECEIVER_TIMEOUT, SendMethod, datagram, receiver_silent};
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
 use linerate_system::clock;
 use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
-use linerate_system::socket::{forbid_fragments, path_mtu_v4};
+use linerate_system::socket::{UDP_HEADERS_V4, forbid_fragments, path_mtu_v4};
 use linerate_system::stop::Stop;
 use linerate_system::{Errno, affinity};
 use std::io;
@@ -21,16 +21,13 @@ use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Trains a call.
-const TRAINS: usize = 8;
+const TRAINS_A_CALL: usize = 8;
 /// The other end is asked whether it is there this often, and given up after so many times: 5 s.
 const HELLO_WAIT: Duration = Duration::from_millis(100);
 const HELLO_TRIES: u32 = 50;
 /// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
 const END_WAIT: Duration = Duration::from_millis(25);
 const END_TRIES: u32 = 20;
-/// The headers of a datagram over IPv4.
-const IPV4_UDP_BYTES: u32 = 28;
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
 /// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets
@@ -38,8 +35,6 @@ const REFUSED_WAIT: Duration = Duration::from_micros(100);
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 /// A sender whose next burst is further off than this says that it is still there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// A receiver that answers nothing for this long is gone.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends until the limit, or `stop`.
 pub(super) fn send(
@@ -61,7 +56,7 @@ pub(super) fn send(
     if fits_the_path(&socket, spec.datagram_bytes) {
         forbid_fragments(&socket)?;
     }
-    let trains = trains(spec, &socket, &tags);
+    let trains = train_sender(spec, &socket, &tags);
     affinity::wake_on_time();
     let mut sender = Sender {
         counters,
@@ -102,11 +97,16 @@ pub(super) fn send(
 /// don't-fragment bit (`__ip_make_skb` holds its whole length against the MTU), so that a router whose MTU shrinks would
 /// cut its datagrams, and nobody here would see it. Routers of IPv6 cut nothing.
 fn fits_the_path(socket: &UdpSocket, datagram_bytes: u32) -> bool {
-    path_mtu_v4(socket).is_ok_and(|mtu| datagram_bytes.saturating_add(IPV4_UDP_BYTES) <= mtu)
+    path_mtu_v4(socket).is_ok_and(|mtu| datagram_bytes.saturating_add(UDP_HEADERS_V4) <= mtu)
 }
 
 /// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
-fn say_hello(socket: &UdpSocket, token: &StreamToken, tags: &Tags, stop: &Stop) -> io::Result<Option<Path>> {
+fn say_hello(
+    socket: &UdpSocket,
+    token: &StreamToken,
+    tags: &Tags,
+    stop: &Stop,
+) -> io::Result<Option<PathFacts>> {
     let mut answer = [0u8; 2 * MESSAGE_BYTES];
     socket.set_nonblocking(true)?;
     let began = clock::now();
@@ -121,8 +121,8 @@ fn say_hello(socket: &UdpSocket, token: &StreamToken, tags: &Tags, stop: &Stop) 
             if let Some(DatagramMessage::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
                 socket.set_nonblocking(false)?;
                 // Whichever question is answered: too long a trip is corrected by the first feedback, too short
-                // a one never is, and over a long way it is the first that is answered.
-                return Ok(Some(Path { receiver_buffer_bytes, trip: clock::since(began) }));
+                // a one never is, and over a long path it is the first that is answered.
+                return Ok(Some(PathFacts { receiver_buffer_bytes, trip: clock::since(began) }));
             }
             if udp_open::is_admission(answer, token) {
                 udp_open::answer(socket, token, 0); // our first answer was lost
@@ -229,7 +229,7 @@ impl Sender<'_> {
             SendRefusal::SegmentationOff => Ok(()),
             SendRefusal::PortClosed(error) => self.heard_refusal(error),
             SendRefusal::TooLarge(error) => Err(error),
-            SendRefusal::Failed(error) => Err(explained(error)),
+            SendRefusal::Failed(error) => Err(firewall_named(error)),
         }
     }
 
@@ -240,10 +240,8 @@ impl Sender<'_> {
             let bytes = self.next_bytes(allowed);
             if bytes == 0 {
                 path.wait_for_room().or_else(|error| self.heard_refusal(error))?;
-                if path.silent_for() > PATIENCE {
-                    let why = "the receiver has answered nothing for 20 s: is its host up, the link plugged \
-                               in and its agent running?";
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                if path.silent_for() > RECEIVER_TIMEOUT {
+                    return Err(receiver_silent("answered"));
                 }
                 self.clock.tick(clock::now(), &self.counters.cpu_nanos);
                 continue;
@@ -293,11 +291,11 @@ impl Sender<'_> {
 }
 
 /// The buffer of a batch: trains where the kernel cuts them and the spec does not ask for single datagrams.
-fn trains(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> TrainSender {
+fn train_sender(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> TrainSender {
     let datagram_bytes = (spec.datagram_bytes as usize).clamp(MESSAGE_BYTES, MOST_TRAIN_BYTES);
     let most = if spec.method == SendMethod::Datagrams { 1 } else { MOST_SEGMENTS };
     let segmentation = Segmentation::new(socket, datagram_bytes, most);
-    let mut trains = TrainSender::new(segmentation, TRAINS * MOST_TRAIN_BYTES);
+    let mut trains = TrainSender::new(segmentation, TRAINS_A_CALL * MOST_TRAIN_BYTES);
     source::fill(trains.payload_mut());
     // The tags stay, only numbers and times change from call to call.
     for datagram in trains.datagrams_mut(trains.most_bytes()) {
@@ -323,7 +321,7 @@ pub fn is_too_large(error: &io::Error) -> bool {
         || error.get_ref().is_some_and(|inner| inner.is::<TooLarge>())
 }
 
-fn explained(error: io::Error) -> io::Error {
+fn firewall_named(error: io::Error) -> io::Error {
     if Errno::from_io_error(&error) != Some(Errno::PERM) {
         return error;
     }

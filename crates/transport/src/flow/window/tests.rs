@@ -121,7 +121,7 @@ fn workers_that_share_a_link_lose_little_whether_bursty_or_full() {
 /// when.
 type Waiting = (u64, Option<u64>, u64);
 
-/// A flow of datagrams of 1,472 bytes over a long way.
+/// A flow of datagrams of 1,472 bytes over a long path.
 #[derive(Clone, Copy, Default)]
 struct FarWay {
     /// Of the link, bytes a millisecond, and what may wait before it.

@@ -2,7 +2,7 @@
 
 use super::super::rate_limit::RateLimit;
 use super::super::source::Cursor;
-use super::super::udp::Path;
+use super::super::udp::PathFacts;
 use super::*;
 use linerate_system::Errno;
 use linerate_system::queue::fake::{FakeQueue, Faults};
@@ -292,7 +292,7 @@ fn a_failed_send_ends_the_worker() {
 fn a_refused_train_ends_the_worker_only_where_nothing_else_helps() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let segmentation = Segmentation::new(&socket, 1000, 8);
-    let path = Path { receiver_buffer_bytes: 1 << 20, trip: Duration::from_micros(100) };
+    let path = PathFacts { receiver_buffer_bytes: 1 << 20, trip: Duration::from_micros(100) };
     let mut sink = Sink::Udp(Box::new(UdpSender::over(socket, [7; 32], segmentation, path)));
     let mut refuse = |errno: Errno| sink.go_on_after(errno.into()).map_err(sink_error);
     assert!(matches!(refuse(Errno::NOBUFS), Ok(0)), "a moment later it has room");

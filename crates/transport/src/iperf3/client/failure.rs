@@ -50,8 +50,8 @@ impl ClientSession<'_> {
         }
     }
 
-    pub(super) fn why(&mut self, ended: ClientEnd) -> String {
-        let why = match ended {
+    pub(super) fn why(&mut self, end: ClientEnd) -> String {
+        let why = match end {
             ClientEnd::State(state) => self.words(state),
             ClientEnd::Silence => {
                 let _ = self.control.send_state(Iperf3State::ClientTerminate);

@@ -3,20 +3,18 @@
 use super::failure::{ClientEnd, HURRY, SILENCE};
 use super::{ClientSession, PATIENCE};
 use crate::iperf3::control::RESULTS_BYTES;
-use crate::iperf3::cpu::CpuMeter;
 use crate::iperf3::exchange::{results, take_results};
+use crate::iperf3::figures::CpuMeter;
 use crate::iperf3::figures::IntervalProgress;
 use crate::iperf3::results::Results;
 use crate::iperf3::running::Recorder;
 use crate::iperf3::state::Iperf3State;
 use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use std::time::Duration;
 
-/// The control connection is looked at this often while data flows.
-const LOOK: Duration = Duration::from_millis(20);
 /// The same where bytes end the test.
 const BYTES_LOOK: Duration = Duration::from_millis(2);
 /// What was sent gets this long to arrive before the server is told that it was all.
@@ -43,29 +41,29 @@ impl ClientSession<'_> {
         let sender = workers.members.first().and_then(|member| member.tcp());
         self.outcome.congestion_local =
             sender.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
-        let told = self.watch(&mut workers, &mut recorder, hear);
+        let result = self.watch(&mut workers, &mut recorder, hear);
         let ended = match test.bytes {
             Some(_) if test.sends() && workers.senders_ended() => workers.last_sent(),
             _ => clock::since(workers.start),
         };
         let stopped = self.route.stop.is_ended();
-        workers.stop_sending(if stopped || told.is_err() { Duration::ZERO } else { SETTLE });
-        if test.protocol == Protocol::Udp && test.sends() && told.is_ok() {
+        workers.stop_sending(if stopped || result.is_err() { Duration::ZERO } else { SETTLE });
+        if test.protocol == Protocol::Udp && test.sends() && result.is_ok() {
             // Ctrl-C ends the test as its time does: what is on its way belongs to the figures.
             clock::sleep(UDP_SETTLE);
         }
         self.outcome.cpu_local = cpu.used();
-        let told = told.and_then(|()| Ok(self.control.send_state(Iperf3State::TestEnd)?));
+        let result = result.and_then(|()| Ok(self.control.send_state(Iperf3State::TestEnd)?));
         if test.receives() {
             workers.drain(QUIET, SETTLE);
         }
         workers.end();
         self.outcome.local = recorder.finish(&workers, ended);
-        let told = told.and_then(|()| self.exchange());
+        let result = result.and_then(|()| self.exchange());
         if stopped {
             self.outcome.warnings.push("stopped before its time: the figures are those until then".into());
         }
-        if let Err(ended) = told {
+        if let Err(ended) = result {
             self.outcome.error = Some(self.why(ended));
         }
         self.note_streams();
@@ -104,7 +102,7 @@ impl ClientSession<'_> {
             let left =
                 if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(clock::since(workers.start)) };
             if let Some(state) =
-                self.control.poll_state(LOOK.min(left).min(recorder.time_left()), self.route.stop)?
+                self.control.poll_state(POLL_INTERVAL.min(left).min(recorder.time_left()), self.route.stop)?
             {
                 return Err(ClientEnd::State(state));
             }

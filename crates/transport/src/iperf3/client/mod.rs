@@ -4,8 +4,8 @@ mod failure;
 mod measure;
 
 use super::control::Control;
-use super::cpu::CpuMeter;
 use super::data_stream::{DataStream, Iperf3StreamSpec};
+use super::figures::CpuMeter;
 use super::figures::{IntervalProgress, TestOutcome};
 use super::open::Route;
 use super::parameters::Parameters;
@@ -84,9 +84,9 @@ impl<'a> ClientSession<'a> {
 
     fn run(mut self, hear: &mut dyn FnMut(&IntervalProgress)) -> Result<TestOutcome, Failure> {
         let streams = self.set_up()?;
-        let order = order(&self.outcome.test);
+        let spec = spec(&self.outcome.test);
         let cpu = CpuMeter::start();
-        let workers = Iperf3Workers::start(streams, &order);
+        let workers = Iperf3Workers::start(streams, &spec);
         let workers =
             workers.map_err(|error| Failure::Lacks(format!("iperf3's streams cannot run: {error}")))?;
         self.measure(workers, cpu, hear);
@@ -137,7 +137,7 @@ impl<'a> ClientSession<'a> {
     }
 }
 
-fn order(test: &Iperf3Test) -> Iperf3StreamSpec {
+fn spec(test: &Iperf3Test) -> Iperf3StreamSpec {
     Iperf3StreamSpec {
         block_bytes: test.block_bytes.unwrap_or(TCP_BLOCK_BYTES) as usize,
         bits_per_second: test.bits_per_second.unwrap_or(0),

@@ -3,7 +3,7 @@
 use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase};
 use crate::admission::{Pending, PendingConnection, Turns};
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::stop::Stop;
@@ -13,8 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-/// Connections that wait for an answer are looked at this often.
-const LOOK: Duration = Duration::from_millis(50);
 /// A client that comes while the one before says good-bye is not yet turned away.
 const GRACE: Duration = Duration::from_millis(300);
 /// Who is turned away gets this long to read it: closing with its cookie unread would take the word back (RFC
@@ -80,7 +78,7 @@ impl<'a> Acceptor<'a> {
             let readable = |opening: &&Opening| opening.denied.is_some() || opening.filled < COOKIE_BYTES;
             let waiting = self.pending.iter().filter(readable).map(|opening| opening.stream.as_fd());
             let sockets: Vec<BorrowedFd<'_>> = listening.chain(waiting).chain(over.descriptor()).collect();
-            let timeout = (!self.pending.is_empty() || over.descriptor().is_none()).then_some(LOOK);
+            let timeout = (!self.pending.is_empty() || over.descriptor().is_none()).then_some(POLL_INTERVAL);
             let Ok(ready) = stop.wait_any_readable(&sockets, timeout) else {
                 stop.wait(EXHAUSTED);
                 continue;

@@ -12,7 +12,7 @@ use crate::iperf3::udp::answer;
 use crate::iperf3::workers::stream_id;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket;
@@ -22,9 +22,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
-
-/// The control connection is looked at this often meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Why streams could not be had: iperf3's number, the kernel's, and words.
 pub(super) struct NotAdmitted {
@@ -77,7 +74,7 @@ impl<'a> Gate<'a> {
         sender: bool,
     ) -> io::Result<Option<DataSocket>> {
         match self {
-            Gate::Tcp { cookie, streams, .. } => match streams.recv_timeout(LOOK) {
+            Gate::Tcp { cookie, streams, .. } => match streams.recv_timeout(POLL_INTERVAL) {
                 // One of the client before may have been on its way when its test ended.
                 Ok((shown, stream)) if shown == *cookie => {
                     stream.set_nonblocking(false)?;
@@ -203,6 +200,6 @@ fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_reuse_address(true)?;
     socket.bind(&local.into())?;
     let socket: UdpSocket = socket.into();
-    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_read_timeout(Some(POLL_INTERVAL))?;
     Ok(socket)
 }

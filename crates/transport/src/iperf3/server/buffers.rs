@@ -31,14 +31,14 @@ pub(super) fn wanted(parameters: &Parameters, limits: &Iperf3Limits, sender: boo
         (Protocol::Udp, window) => Some((udp_buffer_bytes(window, parameters.parallel) as u64).min(most)),
         (Protocol::Tcp, Some(window)) => Some(window.min(most)),
         (Protocol::Tcp, None) => {
-            let held = limits.bits_per_second.filter(|_| !sender).map(|bits| {
-                let held = bits as f64 / 8.0 * HELD_SECONDS / f64::from(streams(parameters));
-                (held as u64).max(LEAST_HELD_BYTES)
+            let for_rate = limits.bits_per_second.filter(|_| !sender).map(|bits| {
+                let for_rate = bits as f64 / 8.0 * HELD_SECONDS / f64::from(streams(parameters));
+                (for_rate as u64).max(LEAST_HELD_BYTES)
             });
             let free = (grows_to(sender) / 2 > most).then_some(most);
-            match (held, free) {
-                (Some(held), Some(free)) => Some(held.min(free)),
-                (held, free) => held.or(free),
+            match (for_rate, free) {
+                (Some(for_rate), Some(free)) => Some(for_rate.min(free)),
+                (for_rate, free) => for_rate.or(free),
             }
         }
     }

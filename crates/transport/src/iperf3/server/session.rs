@@ -6,9 +6,9 @@ use crate::admission::canonical;
 use crate::flow::allowance::{Allowance, CATCH_UP};
 use crate::iperf3::TestDirection;
 use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
-use crate::iperf3::cpu::CpuMeter;
 use crate::iperf3::data_stream::Iperf3StreamSpec;
 use crate::iperf3::exchange::{results, take_results};
+use crate::iperf3::figures::CpuMeter;
 use crate::iperf3::figures::TestOutcome;
 use crate::iperf3::parameters::{Iperf3Refusal, Parameters, number};
 use crate::iperf3::results::Results;
@@ -16,7 +16,7 @@ use crate::iperf3::running::Recorder;
 use crate::iperf3::state::{Cookie, Iperf3State};
 use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
-use linerate_system::clock;
+use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,8 +26,6 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Of a stream, a second each: those of ten minutes.
 const MOST_INTERVALS: usize = 600;
 
-/// The control connection is looked at this often while data flows.
-const LOOK: Duration = Duration::from_millis(50);
 /// A client that says nothing when its time is up gets this much more: iperf3 allows four seconds for each
 /// change of state.
 const GRACE: Duration = Duration::from_secs(20);
@@ -91,14 +89,14 @@ fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, TestEnd> {
 impl ServerTest<'_> {
     /// Serves one client to its end, whatever that is.
     pub(crate) fn serve(
-        shown: CookieShown,
+        cookie_shown: CookieShown,
         limits: &Iperf3Limits,
         phase: &SharedPhase,
         streams: &Receiver<Arrived>,
         stop: &Stop,
         hear: &mut dyn FnMut(&ServerEvent),
     ) {
-        let CookieShown { stream, client, cookie } = shown;
+        let CookieShown { stream, client, cookie } = cookie_shown;
         let client = canonical(client);
         let Ok(control) = Control::new(stream) else { return };
         let mut session = ServerTest { control, client, limits, stop, hear };
@@ -146,7 +144,7 @@ impl ServerTest<'_> {
         self.control.send_state(Iperf3State::TestStart)?;
         self.control.send_state(Iperf3State::TestRunning)?;
         let cpu = CpuMeter::start();
-        let workers = Iperf3Workers::start(streams, &order(&parameters, self.limits));
+        let workers = Iperf3Workers::start(streams, &stream_spec(&parameters, self.limits));
         let workers =
             workers.or_else(|error| refuse(number::STREAM_ACCEPT, format!("streams cannot run: {error}")))?;
         self.measure(workers, &cpu, &parameters, &mut outcome);
@@ -189,7 +187,7 @@ impl ServerTest<'_> {
         outcome.buffer_bytes = workers.members.first().and_then(|member| member.buffer_bytes());
         let tcp = workers.members.first().and_then(|member| member.tcp());
         outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
-        let told = self.watch(&workers, &mut recorder, parameters);
+        let result = self.watch(&workers, &mut recorder, parameters);
         let ended = clock::since(workers.start);
         outcome.cpu_local = cpu.used();
         workers.stop_sending(Duration::ZERO);
@@ -197,7 +195,7 @@ impl ServerTest<'_> {
         let arrived: Vec<Option<u64>> =
             workers.members.iter().map(|member| member.acknowledged_bytes()).collect();
         workers.close_senders();
-        if told.is_ok() && parameters.direction != TestDirection::Receive {
+        if result.is_ok() && parameters.direction != TestDirection::Receive {
             workers.drain(QUIET, SETTLE);
         }
         workers.end();
@@ -210,7 +208,7 @@ impl ServerTest<'_> {
                 outcome.warnings.push(format!("stream {} ended early: {error}", stream.id));
             }
         }
-        if let Err(ended) = told.and_then(|()| self.exchange(outcome)) {
+        if let Err(ended) = result.and_then(|()| self.exchange(outcome)) {
             self.tell(&ended.tell);
             outcome.error = Some(format!("iperf3 client {}: {}", self.client, ended.why));
         }
@@ -229,7 +227,9 @@ impl ServerTest<'_> {
         let limit = self.limits.bits_per_second;
         let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, workers.start));
         loop {
-            if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()), self.stop)? {
+            if let Some(state) =
+                self.control.poll_state(POLL_INTERVAL.min(recorder.time_left()), self.stop)?
+            {
                 return match state {
                     Iperf3State::TestEnd => Ok(()),
                     Iperf3State::ClientTerminate => {
@@ -275,7 +275,7 @@ impl ServerTest<'_> {
     }
 }
 
-fn order(parameters: &Parameters, limits: &Iperf3Limits) -> Iperf3StreamSpec {
+fn stream_spec(parameters: &Parameters, limits: &Iperf3Limits) -> Iperf3StreamSpec {
     let streams = buffers::streams(parameters);
     let block_bytes = match parameters.protocol {
         Protocol::Tcp => {

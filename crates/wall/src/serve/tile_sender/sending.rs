@@ -1,12 +1,12 @@
 //! A frame on its way out of its worker: when each of its trains is due, and what becomes of those that the
 //! network does not take.
 
-use super::{LOOK, RouteSource, Step, Work};
+use super::{LOOK, RouteSource, Step, TileWork};
 use crate::rtp::DatagramStamp;
 use crate::serve::ahead::{FrameState, Slot};
 use crate::serve::counters::{SenderStage, bump};
 use crate::serve::preview;
-use crate::serve::wire::{Sent, Wire, send_train};
+use crate::serve::wire::{SendOutcome, Wire, send_train};
 use linerate_system::queue::Queue;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ pub(super) struct Sending {
     pub blocked_since: Option<u64>,
 }
 
-impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
+impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
     pub(super) fn begin(&mut self, now: u64, due: u64) -> Step {
         let Some(slot) = self.ahead.pop() else { return Step::Now };
         let period = self.sender.clock.period;
@@ -76,23 +76,23 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         let range = sending.next..end;
         let counters = self.sender.counters;
         match send_train(wire, layout, picture.pixels(), range.clone(), stamp, &mut self.headers) {
-            Sent::All => {
+            SendOutcome::All => {
                 bump(&counters.bytes, range.map(|datagram| layout.bytes_of(datagram) as u64).sum());
                 bump(&counters.datagrams, (end - sending.next) as u64);
             }
-            Sent::Again => return Step::Now,
-            Sent::Refused => {
+            SendOutcome::Again => return Step::Now,
+            SendOutcome::Refused => {
                 counters.refused_at.store(now, Ordering::Relaxed);
                 return Step::Now;
             }
-            Sent::Blocked => {
+            SendOutcome::Blocked => {
                 let since = *sending.blocked_since.get_or_insert(now);
                 if now.saturating_sub(since) > PATIENCE {
                     return self.give_up();
                 }
                 return Step::Block(LOOK);
             }
-            Sent::Lost(error) => {
+            SendOutcome::Lost(error) => {
                 bump(&counters.datagrams_lost, (end - sending.next) as u64);
                 counters.tell_network(error.to_string(), now);
             }

@@ -9,7 +9,7 @@ use crate::serve::counters::TileCounters;
 use crate::serve::frame_clock::FrameClock;
 use crate::serve::program::{LatestProgram, Program};
 use crate::serve::source::slot_bytes;
-use crate::serve::wire::{Sent, Wire};
+use crate::serve::wire::{SendOutcome, Wire};
 use crate::timeline::Timeline;
 use linerate_facts::random::Random;
 use linerate_system::buffers::Pool;
@@ -56,12 +56,12 @@ impl Wire for TestWire {
         4
     }
 
-    fn send(&mut self, train: &[IoSlice<'_>]) -> Sent {
+    fn send(&mut self, train: &[IoSlice<'_>]) -> SendOutcome {
         if self.random.below(1000) < self.hesitates {
             return match self.random.below(3) {
-                0 => Sent::Blocked,
-                1 => Sent::Refused,
-                _ => Sent::Again,
+                0 => SendOutcome::Blocked,
+                1 => SendOutcome::Refused,
+                _ => SendOutcome::Again,
             };
         }
         // A datagram begins with its header: version 2, and its parts follow until the next one.
@@ -73,7 +73,7 @@ impl Wire for TestWire {
             }
         }
         self.sent.lock().expect("the wire").extend(datagrams);
-        Sent::All
+        SendOutcome::All
     }
 
     fn wait_for_room(&mut self, time: Duration) {

@@ -239,9 +239,9 @@ mod tests {
             reason: b"No protocol specified\n".to_vec(),
             ..Default::default()
         };
-        let told = sentence(":0", &ConnectError::SetupFailed(failed), "use none");
-        assert!(told.contains("“No protocol specified”") && told.contains("XAUTHORITY"), "{told}");
-        let told = sentence(":0.7", &ConnectError::InvalidScreen, "use none");
-        assert!(told.contains("no screen of that number, or use none"), "{told}");
+        let message = sentence(":0", &ConnectError::SetupFailed(failed), "use none");
+        assert!(message.contains("“No protocol specified”") && message.contains("XAUTHORITY"), "{message}");
+        let message = sentence(":0.7", &ConnectError::InvalidScreen, "use none");
+        assert!(message.contains("no screen of that number, or use none"), "{message}");
     }
 }

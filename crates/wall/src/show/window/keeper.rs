@@ -48,7 +48,7 @@ impl Keeper {
         mailbox: Arc<Mailbox>,
     ) -> Result<Keeper, DisplayLost> {
         let (canvas, keys, awake) = (Canvas::new(&display)?, Keys::read(&display)?, Awake::new(&display)?);
-        surface.set_title(&display, &title(&mailbox.told(), None, 0))?;
+        surface.set_title(&display, &title(&mailbox.last_title(), None, 0))?;
         let (current, fit, titled) = (None, None, clock::now());
         Ok(Keeper {
             display,
@@ -187,7 +187,7 @@ impl Keeper {
         let done = self.mailbox.done();
         let rate = (done.shown - self.shown_then) as f64 / since.as_secs_f64();
         (self.titled, self.shown_then) = (clock::now(), done.shown);
-        let title = title(&self.mailbox.told(), Some(rate), done.dropped);
+        let title = title(&self.mailbox.last_title(), Some(rate), done.dropped);
         self.surface.set_title(&self.display, &title)
     }
 }
@@ -199,8 +199,8 @@ fn refused(error: &X11Error) -> Result<(), DisplayLost> {
     if pixels { Err(DisplayLost(format!("it refuses the pixels: {:?}", error.error_kind))) } else { Ok(()) }
 }
 
-fn title(told: &WindowTitle, rate: Option<f64>, dropped: u64) -> String {
-    let WindowTitle { name, rate: of, lost } = told;
+fn title(window_title: &WindowTitle, rate: Option<f64>, dropped: u64) -> String {
+    let WindowTitle { name, rate: of, lost } = window_title;
     let Some(rate) = rate else { return name.clone() };
     let of = of.as_ref().map_or(String::new(), |of| format!(" of {of}"));
     format!("{name}: {rate:.1}{of} frames/s, {} lost", lost + dropped)

@@ -38,9 +38,9 @@ impl Keys {
     }
 
     /// What pressing this key asks for; with Control or Alt it is somebody else's.
-    pub(crate) fn wish(&self, key: u8, held: KeyButMask) -> Option<WindowKey> {
+    pub(crate) fn wish(&self, key: u8, modifiers: KeyButMask) -> Option<WindowKey> {
         let others = KeyButMask::CONTROL | KeyButMask::MOD1 | KeyButMask::MOD4;
-        if u16::from(held) & u16::from(others) != 0 {
+        if u16::from(modifiers) & u16::from(others) != 0 {
             return None;
         }
         self.wishes.iter().find(|(of, _)| *of == key).map(|(_, wish)| *wish)

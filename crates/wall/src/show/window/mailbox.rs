@@ -74,7 +74,7 @@ struct Inside {
     frame: Option<Frame>,
     /// A buffer to give in exchange for the next frame.
     spare: Vec<u8>,
-    told: WindowTitle,
+    last_title: WindowTitle,
     over: bool,
     ended: Option<WindowEnd>,
     done: WindowProgress,
@@ -84,13 +84,14 @@ struct Inside {
 
 impl Mailbox {
     /// An empty one.
-    pub(crate) fn new(told: WindowTitle) -> std::io::Result<Mailbox> {
+    pub(crate) fn new(last_title: WindowTitle) -> std::io::Result<Mailbox> {
         let (bell, heard) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
         let delays = Histogram::new_with_bounds(1, MOST_MICROS, 3).ok();
         let (over, ended, done) = (false, None, WindowProgress::default());
-        let inside = Mutex::new(Inside { frame: None, spare: Vec::new(), told, over, ended, done, delays });
+        let inside =
+            Mutex::new(Inside { frame: None, spare: Vec::new(), last_title, over, ended, done, delays });
         Ok(Mailbox { inside, bell, heard })
     }
 
@@ -161,12 +162,12 @@ impl Mailbox {
     }
 
     /// What the title is to say.
-    pub(crate) fn tell(&self, told: WindowTitle) {
-        self.lock().told = told;
+    pub(crate) fn tell(&self, title: WindowTitle) {
+        self.lock().last_title = title;
     }
 
-    pub(crate) fn told(&self) -> WindowTitle {
-        self.lock().told.clone()
+    pub(crate) fn last_title(&self) -> WindowTitle {
+        self.lock().last_title.clone()
     }
 
     /// No more frames come.

@@ -68,28 +68,28 @@ pub struct ScreenWindow {
 
 impl ScreenWindow {
     /// Opens it, black.
-    pub fn open(order: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
-        let display = Display::connect(order.without)?;
+    pub fn open(spec: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
+        let display = Display::connect(spec.without)?;
         let display_name = display.name.clone();
         let told =
             |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
-        let (size, at, output) = match &order.place {
+        let (size, at, output) = match &spec.place {
             WindowPlacement::Desktop { size } => (*size, None, None),
             WindowPlacement::At { x, y, size } => (Some(*size), Some((*x, *y)), None),
             WindowPlacement::FullScreen { output } => {
                 let all = outputs::all(&display).map_err(&told)?;
-                let place = (order.index, order.screens);
+                let place = (spec.index, spec.screens);
                 (None, None, Some(outputs::chosen(&all, output.as_deref(), place)?))
             }
         };
-        let wanted = Wanted { size, at, frame: order.frame, output, index: order.index };
+        let wanted = Wanted { size, at, frame: spec.frame, output, index: spec.index };
         let surface = Surface::open(&display, &wanted).map_err(&told)?;
-        let mailbox = Mailbox::new(WindowTitle { name: order.name.clone(), ..WindowTitle::default() });
+        let mailbox = Mailbox::new(WindowTitle { name: spec.name.clone(), ..WindowTitle::default() });
         let mailbox = Arc::new(mailbox.map_err(|error| told(error.into()))?);
         let keeper = Keeper::new(display, surface, Arc::clone(&mailbox)).map_err(&told)?;
         let thread = std::thread::Builder::new().name("window".into()).spawn(move || keeper.keep());
         let thread = thread.map_err(|error| told(error.into()))?;
-        Ok(ScreenWindow { mailbox, thread: Some(thread), name: order.name })
+        Ok(ScreenWindow { mailbox, thread: Some(thread), name: spec.name })
     }
 
     /// Waits for the window's thread, not for ever.

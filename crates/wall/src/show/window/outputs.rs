@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(name(None, (0, 1)).expect("the primary one"), "DP-2");
         assert_eq!(name(None, (0, 2)).expect("the first"), "DP-1");
         assert_eq!(name(Some("DP-1"), (1, 2)).expect("the named one"), "DP-1");
-        let told = name(Some("HDMI-1"), (0, 1)).expect_err("none").to_string();
-        assert!(told.contains("DP-1, DP-2"), "{told}");
+        let message = name(Some("HDMI-1"), (0, 1)).expect_err("none").to_string();
+        assert!(message.contains("DP-1, DP-2"), "{message}");
         assert!(name(None, (2, 3)).expect_err("none").to_string().contains("3 screens"));
         assert_eq!(at(&outputs, 2000, 5).map(|output| output.name.as_str()), Some("DP-2"));
     }

@@ -81,7 +81,7 @@ fn check(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// What a stream is at, and how many blocks of it came.
-type Stream = Option<(Work, u64)>;
+type Stream = Option<(FileWork, u64)>;
 
 /// How a start ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Simulation<'_> {
             format!("{kept} bytes are kept of {least} that an earlier start left")
         })?;
         let mut streams: Vec<Stream> = (0..1 + self.random.below(4)).map(|_| None).collect();
-        let mut ended = file.begun();
+        let mut ended = file.check_end();
         for _ in 0..MOST_STEPS {
             match ended {
                 Ended::NotYet => {}
@@ -206,14 +206,14 @@ impl Simulation<'_> {
     /// The next piece for a stream, which no other has, and of which nothing is there.
     fn taken(&mut self, file: &FileTransfer, streams: &[Stream]) -> Result<Stream, String> {
         let count = streams.len() as u64;
-        let confirm = || file.next_confirm().map(Work::Confirm);
+        let confirm = || file.next_confirm().map(FileWork::Confirm);
         let share = self.random.chance(0.8).then_some(1.0 / count as f64);
-        let fetch = || file.next_fetch(count, share).map(Work::Fetch);
+        let fetch = || file.next_fetch(count, share).map(FileWork::Fetch);
         let confirms_first = self.random.chance(0.3);
         let work = if confirms_first { confirm().or_else(fetch) } else { fetch().or_else(confirm) };
-        if let Some(Work::Fetch(piece)) = &work {
+        if let Some(FileWork::Fetch(piece)) = &work {
             let has = |stream: &Stream| match stream {
-                Some((Work::Fetch(other), _)) => other.start < piece.end && piece.start < other.end,
+                Some((FileWork::Fetch(other), _)) => other.start < piece.end && piece.start < other.end,
                 _ => false,
             };
             check(!streams.iter().any(has), || format!("two streams have {piece:?}"))?;
@@ -243,16 +243,16 @@ impl Simulation<'_> {
         }
         let of_disk = |error: GetError| error.to_string();
         match work {
-            Work::Confirm(piece) => {
+            FileWork::Confirm(piece) => {
                 let mut sums: Vec<u64> =
                     piece.clone().map(|block| sum_of(self.source.block(block))).collect();
                 if self.strikes(self.fault * 0.1) {
                     sums[0] ^= 1;
                 }
                 let compared = file.compare(piece.start, &sums).map(drop);
-                Ok(file.done(Work::Confirm(piece), compared))
+                Ok(file.done(FileWork::Confirm(piece), compared))
             }
-            Work::Fetch(piece) => {
+            FileWork::Fetch(piece) => {
                 let block = piece.start + came;
                 let mut bytes = self.source.block(block).to_vec();
                 // Without sums nobody can know.
@@ -261,15 +261,15 @@ impl Simulation<'_> {
                 }
                 if is_planted(PlantedBug::EarlyBlock) && self.random.chance(self.fault) {
                     file.landed(block, sum_of(&bytes)).map_err(of_disk)?;
-                    return Ok(file.done(Work::Fetch(piece), Err(super::broken())));
+                    return Ok(file.done(FileWork::Fetch(piece), Err(super::broken())));
                 }
                 let at = block * SIM_BLOCK_BYTES;
                 file.part.file.write_all_at(&bytes, at).map_err(|error| error.to_string())?;
                 file.landed(block, sum_of(&bytes)).map_err(of_disk)?;
                 if block + 1 == piece.end {
-                    return Ok(file.done(Work::Fetch(piece), Ok(())));
+                    return Ok(file.done(FileWork::Fetch(piece), Ok(())));
                 }
-                streams[stream] = Some((Work::Fetch(piece), came + 1));
+                streams[stream] = Some((FileWork::Fetch(piece), came + 1));
                 Ok(Ended::NotYet)
             }
         }

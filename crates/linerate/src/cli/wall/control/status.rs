@@ -102,21 +102,21 @@ fn dropped_by_window(tile: &TileStatus) -> Option<u64> {
 
 fn tile_row(tile: &TileStatus, skew: Option<f64>, window: bool) -> Vec<String> {
     let report = tile.report.as_ref();
-    let told = |value: Option<u64>| value.map_or("–".to_string(), |value| value.to_string());
+    let number_or_dash = |value: Option<u64>| value.map_or("–".to_string(), |value| value.to_string());
     let p99 = report.and_then(|report| report.presented_p99_ms);
     let shift = p99.zip(skew).map_or("–".into(), |(p99, skew)| format!("{:.1} ms", p99 - skew));
     let mut dropped = format!("{}/{}/{}", tile.dropped_by_disk, tile.dropped_by_network, tile.dropped_by_cpu);
     if window {
-        dropped = format!("{dropped}/{}", told(dropped_by_window(tile)));
+        dropped = format!("{dropped}/{}", number_or_dash(dropped_by_window(tile)));
     }
     vec![
         tile.tile.to_string(),
         tile.screen.clone(),
         tile.nic.clone().unwrap_or("–".into()),
         show_bits_rate(tile.bytes_per_second),
-        told(report.map(|report| report.datagrams_lost)),
-        told(report.map(|report| report.frames_late)),
-        told(report.map(|report| report.frames_torn)),
+        number_or_dash(report.map(|report| report.datagrams_lost)),
+        number_or_dash(report.map(|report| report.frames_late)),
+        number_or_dash(report.map(|report| report.frames_torn)),
         shift,
         dropped,
         tile.problem.clone().unwrap_or_default(),

@@ -32,7 +32,7 @@ pub(super) fn check(args: &WindowArgs, screens: usize) -> Result<(), Failure> {
 /// Opens the window of one screen.
 pub(super) fn open(
     args: &WindowArgs,
-    order: &ScreenSpec,
+    spec: &ScreenSpec,
     (index, screens): (usize, usize),
 ) -> Result<ScreenWindow, Failure> {
     let output = args.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
@@ -40,6 +40,6 @@ pub(super) fn open(
         true => WindowPlacement::Desktop { size: args.window.and_then(WindowArg::size) },
         false => WindowPlacement::FullScreen { output },
     };
-    let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
-    ScreenWindow::open(ScreenWindowSpec { place, name, frame: order.size, index, screens, without: WITHOUT })
+    let name = spec.tile.map_or_else(|| spec.listen.to_string(), |tile| tile.to_string());
+    ScreenWindow::open(ScreenWindowSpec { place, name, frame: spec.size, index, screens, without: WITHOUT })
 }

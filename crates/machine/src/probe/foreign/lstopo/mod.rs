@@ -9,14 +9,14 @@ mod cores;
 mod devices;
 mod objects;
 
-use super::xml::{self, TopologyError};
+use super::topology_xml::{self, TopologyError};
 use crate::probe::{Kernel, Machine};
 use linerate_facts::fact::Fact;
 use objects::Objects;
 
 /// Reads a topology.
 pub(crate) fn from_lstopo(text: &str) -> Result<Machine, TopologyError> {
-    let document = xml::parse(text)?;
+    let document = topology_xml::parse(text)?;
     let root = document.root_element();
     if root.tag_name().name() != "topology" {
         let name = root.tag_name().name();

@@ -1,7 +1,7 @@
 //! The objects of a topology, taken out of its tree with what is above each.
 
 use super::super::hwset;
-use super::super::xml::{self, TopologyError};
+use super::super::topology_xml::TopologyError;
 use roxmltree::Node;
 
 /// Members of all sets together, and objects; no server comes near.
@@ -92,7 +92,7 @@ impl Objects {
         let mut objects = Objects { version: version.unwrap_or(1), ..Default::default() };
         for child in root.children().filter(Node::is_element) {
             match child.tag_name().name() {
-                "object" => objects.object(text, child, Above::default(), 0)?,
+                "object" => objects.object(text, child, Above::default())?,
                 "info" => objects.infos.extend(info(child)),
                 "distances2" => objects.distances2(child),
                 _ => {}
@@ -112,17 +112,8 @@ impl Objects {
         found.map(|(_, value)| value.as_str())
     }
 
-    fn object(
-        &mut self,
-        text: &str,
-        object: Node,
-        mut above: Above,
-        depth: u32,
-    ) -> Result<(), TopologyError> {
+    fn object(&mut self, text: &str, object: Node, mut above: Above) -> Result<(), TopologyError> {
         let say = |what: String| TopologyError::at(text, object, what);
-        if depth > xml::DEEPEST {
-            return Err(say(format!("objects are nested more than {} deep: no topology", xml::DEEPEST)));
-        }
         let kind = object.attribute("type").unwrap_or_default();
         let number = |name: &str| object.attribute(name).and_then(|text| text.trim().parse::<u32>().ok());
         let required = || number("os_index").ok_or_else(|| say(format!("this {kind} has no os_index")));
@@ -164,7 +155,7 @@ impl Objects {
         }
         for child in object.children().filter(Node::is_element) {
             match child.tag_name().name() {
-                "object" => self.object(text, child, above.clone(), depth + 1)?,
+                "object" => self.object(text, child, above.clone())?,
                 "distances" => self.distances1(child),
                 _ => {}
             }

@@ -12,7 +12,7 @@ use super::super::product::Finding;
 use super::burst::of_burst;
 use super::map::misaligned;
 use crate::measure::access::{AccessJob, AccessOrder, DeviceUse, Engine};
-use crate::measure::{AccessResult, Measurement};
+use crate::measure::{AccessResult, Measurement, PAGE_CACHE};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::{Disk, Machine};
 use linerate_model::verdict::{DiskEvidence, Evidence, Limit, Route, judge};
@@ -28,7 +28,7 @@ const SCHEDULER_SHOWS: f64 = 100_000.0;
 type Find = fn(&Machine, &[Cell]) -> Vec<Finding>;
 
 /// Flags of figures that something else had a part in.
-const OF_OTHERS: [&str; 4] = ["page-cache", "core-saturated", "steal", "quota"];
+const OF_OTHERS: [&str; 4] = [PAGE_CACHE, "core-saturated", "steal", "quota"];
 
 /// One measurement of file access that has a figure.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Cell<'_> {
         self.access.devices.iter().max_by(|one, other| one.utilisation.total_cmp(&other.utilisation))
     }
 
-    /// The devices answered as fast as they could: no pace, no cache above them, no processor that was full.
+    /// The devices answered as fast as they could: no pace, no cache above them, no CPU that was full.
     fn of_devices(&self) -> bool {
         let job = &self.access.job;
         let paced = job.requests_per_second.is_some() || job.limit_bytes_per_second.is_some();
@@ -50,7 +50,7 @@ impl Cell<'_> {
         !paced && !flagged && !matches!(self.limit(), Some(Limit::OwnCpu { .. }))
     }
 
-    /// What limits it, by the processors' and the devices' use.
+    /// What limits it, by the CPUs' and the devices' use.
     fn limit(&self) -> Option<Limit> {
         access_limit(self.access)
     }
@@ -65,7 +65,7 @@ impl Cell<'_> {
 pub(super) fn access_limit(access: &AccessResult) -> Option<Limit> {
     let disk = |used: &DeviceUse| DiskEvidence {
         name: used.name.clone(),
-        bytes_per_second: used.read_bytes_per_second + used.written_bytes_per_second,
+        bytes_per_second: used.bytes_per_second(),
         busy: Some(used.utilisation),
         queue_depth: Some(used.queue_depth),
         ..DiskEvidence::default()
@@ -108,18 +108,13 @@ pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Fin
 }
 
 /// `“sequential read 1 MiB …”`, and how many more.
-fn named(cells: &[&Cell]) -> String {
+fn names_of(cells: &[&Cell]) -> String {
     let more = match cells.len().saturating_sub(1) {
         0 => String::new(),
         1 => " and one more".into(),
         more => format!(" and {more} more"),
     };
     format!("“{}”{more}", cells.first().map_or("", |cell| cell.figure.name.as_str()))
-}
-
-/// The disk of a name, whatever else is known of it.
-fn disk<'a>(machine: &'a Machine, name: &str) -> Option<&'a Disk> {
-    machine.disks.iter().find(|disk| disk.name == name)
 }
 
 /// Each device that a cell was on, once, with the first cell for which `says` holds.
@@ -131,7 +126,7 @@ fn by_device<'a>(
     let mut found: Vec<(&Disk, &Cell)> = Vec::new();
     for cell in cells {
         for used in &cell.access.devices {
-            let Some(disk) = disk(machine, &used.name) else { continue };
+            let Some(disk) = machine.disk(&used.name) else { continue };
             if found.iter().all(|(other, _)| other.name != disk.name) && says(disk, cell, used) {
                 found.push((disk, cell));
             }
@@ -140,7 +135,7 @@ fn by_device<'a>(
     found
 }
 
-/// `generator-cpu`: the figure is the processors', not the devices'.
+/// `generator-cpu`: the figure is the CPUs', not the devices'.
 fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let full: Vec<&Cell> =
         cells.iter().filter(|cell| matches!(cell.limit(), Some(Limit::OwnCpu { .. }))).collect();
@@ -157,7 +152,7 @@ fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
                 "linerate's own threads use {:.0} % of the processors in {}: that is what the processors give, \
                  the devices may do more",
                 worst * 100.0,
-                named(&full)
+                names_of(&full)
             ),
         )
         .evidence(json!({ "measurements": names, "generator_cpu": worst }))
@@ -171,12 +166,12 @@ fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
 /// `page-cache`: memory answered.
 fn page_cache(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let hit: Vec<&Cell> =
-        cells.iter().filter(|cell| cell.figure.flags.iter().any(|flag| flag == "page-cache")).collect();
+        cells.iter().filter(|cell| cell.figure.flags.iter().any(|flag| flag == PAGE_CACHE)).collect();
     if hit.is_empty() {
         return Vec::new();
     }
     let names: Vec<&str> = hit.iter().map(|cell| cell.figure.name.as_str()).collect();
-    let text = format!("memory answered a part of {}: the figure is not the devices'", named(&hit));
+    let text = format!("memory answered a part of {}: the figure is not the devices'", names_of(&hit));
     let finding = Finding::note("page-cache", text).evidence(json!({ "measurements": names }));
     vec![finding.remedy(past_the_page_cache(&hit))]
 }
@@ -251,7 +246,7 @@ fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
              more of them bring more",
             device.name,
             (1.0 - device.utilisation) * 100.0,
-            named(&idle),
+            names_of(&idle),
             cell.access.checks.reached_depth
         )).evidence(json!({
             "device": device.name, "utilisation": device.utilisation,
@@ -268,7 +263,7 @@ fn partial_sectors(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         job.direct && job.writes() && sector > 0 && !job.transfer_bytes.is_multiple_of(sector)
     };
     let found = by_device(machine, cells, |disk, cell, _| partial(disk, cell));
-    let told = |(disk, cell): (&Disk, &Cell)| {
+    let finding_of = |(disk, cell): (&Disk, &Cell)| {
         let sector = disk.physical_block_bytes.known().copied().unwrap_or(0);
         Finding::slow("partial-sectors", format!(
                 "writes of {} to {}, whose physical sectors have {}: the drive reads, changes and writes \
@@ -278,7 +273,7 @@ fn partial_sectors(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
                 show_size(u64::from(sector))
             )).evidence(json!({ "device": disk.name, "transfer_bytes": cell.access.job.transfer_bytes, "physical_block_bytes": sector })).remedy(format!("write multiples of {} (--transfer)", show_size(u64::from(sector))))
     };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(finding_of).collect()
 }
 
 /// `rotational-claim`: the kernel takes a device for a rotating disk that answers faster than any.
@@ -290,7 +285,7 @@ fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         disk.rotational.known() == Some(&true) && random && fast && cell.of_devices()
     };
     let found = by_device(machine, cells, |disk, cell, _| claims(disk, cell));
-    let told =
+    let finding_of =
         |(disk, cell): (&Disk, &Cell)| {
             Finding::note("rotational-claim", format!(
                 "the kernel takes {} for a rotating disk, yet it answers half of the reads at random within \
@@ -303,7 +298,7 @@ fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
                 disk.name
             ))
         };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(finding_of).collect()
 }
 
 /// `scheduler`: so many requests a second pass a scheduler's lock, which a device without a head does not
@@ -314,7 +309,7 @@ fn scheduler(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         sorted && disk.rotational.known() == Some(&false) && used.operations_per_second > SCHEDULER_SHOWS
     };
     let found = by_device(machine, cells, |disk, _, used| passes(disk, used));
-    let told = |(disk, cell): (&Disk, &Cell)| {
+    let finding_of = |(disk, cell): (&Disk, &Cell)| {
         let scheduler = disk.scheduler.known().cloned().unwrap_or_default();
         Finding::note("scheduler", format!(
                 "{:.0} requests a second pass {scheduler} on their way to {}, which does not rotate: sorting \
@@ -327,7 +322,7 @@ fn scheduler(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
                 disk.name
             ))
     };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(finding_of).collect()
 }
 
 /// `misaligned`, as the map tells it, of the devices that were measured.

@@ -1,7 +1,7 @@
 //! Findings that hold two measurements of one run against each other, alike in all but one thing.
 
 use super::super::super::product::Finding;
-use super::{Cell, named};
+use super::{Cell, names_of};
 use crate::measure::access::{AccessJob, AccessOrder};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::Machine;
@@ -53,7 +53,7 @@ pub(super) fn deeper_is_faster(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
             in_flight(&few.access.job),
             show_bytes_rate(fast),
             in_flight(&many.access.job),
-            named(&[few]),
+            names_of(&[few]),
             slow / fast * 100.0
         )).evidence(json!({
             "in_flight": [in_flight(&few.access.job), in_flight(&many.access.job)], "bytes_per_second": [slow, fast],
@@ -73,10 +73,10 @@ pub(super) fn request_limit(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         one > 0.0 && (other / one - 1.0).abs() <= SAME
     };
     // At depth 1 a device that needs as long for either size shows the same without any limit.
-    let held = pairs(cells, alike).find(|(small, large)| {
+    let pair = pairs(cells, alike).find(|(small, large)| {
         small.of_devices() && large.of_devices() && in_flight(&small.access.job) > 1 && same(small, large)
     });
-    let Some((small, large)) = held else { return Vec::new() };
+    let Some((small, large)) = pair else { return Vec::new() };
     let (one, other) = (small.access.job.transfer_bytes, large.access.job.transfer_bytes);
     vec![Finding::slow("request-limit", format!(
             "{:.0} requests a second of {}, and {:.0} of {}: a number of requests is what holds them, not \
@@ -105,7 +105,7 @@ pub(super) fn read_ahead(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
             && direct.figure.bytes_per_second > DIRECT_FASTER * buffered.figure.bytes_per_second
     });
     let Some((buffered, direct)) = slower else { return Vec::new() };
-    let device = buffered.access.devices.first().and_then(|used| super::disk(machine, &used.name));
+    let device = buffered.access.devices.first().and_then(|used| machine.disk(&used.name));
     let Some((device, ahead)) = device.and_then(|disk| Some((disk, *disk.read_ahead_bytes.known()?))) else {
         return Vec::new();
     };

@@ -2,7 +2,7 @@
 //! slots.
 
 use super::super::super::product::{Finding, Severity};
-use super::{carries_bytes, devices, empty_slot, link, link_and_rate, named};
+use super::{card_name, carries_bytes, devices, empty_slot, link_and_rate};
 use linerate_machine::probe::PciLink;
 use linerate_machine::rates::pcie::{PayloadDirection, raw_bytes_per_second};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
@@ -46,7 +46,7 @@ fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target
     };
     Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, if narrower { "pcie-width" } else { "pcie-speed" }, format!(
             "the link of {} runs at {}; the card and {slot} can both do {}{set}{enough}",
-            named(tree, edge.device),
+            card_name(tree, edge.device),
             link_and_rate(edge.now()),
             link_and_rate(both),
         )).evidence(json!({
@@ -62,9 +62,9 @@ fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding
             if narrower { "pcie-width" } else { "pcie-speed" },
             format!(
                 "the link of {} runs at {} and the card could do {}; what its slot can do is not known here",
-                named(tree, edge.device),
-                link(edge.now()),
-                link(most)
+                card_name(tree, edge.device),
+                edge.now(),
+                most
             ),
         )
         .evidence(json!({ "devices": devices(tree, edge.device), "now": edge.now(), "card": most }))
@@ -77,16 +77,16 @@ fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding
 fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
     let first = idle.first()?;
     let able = first.able?;
-    let names: Vec<String> = idle.iter().map(|edge| named(tree, edge.device)).collect();
+    let names: Vec<String> = idle.iter().map(|edge| card_name(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     Some(Finding::note("pcie-idle", format!(
             "{}: the link{} at {} where {} can do {}: such a device slows its link down while it has \
              nothing to do",
             super::listed(&names),
             if names.len() == 1 { " runs" } else { "s run" },
-            link(first.now()),
+            first.now(),
             first.able_ends(),
-            link(able)
+            able
         )).evidence(json!({
             "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": able,
         })).remedy("look again under load; only a link that stays slow then is one"))
@@ -100,12 +100,12 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
         let most = *edge.device.link_max.known()?;
         let slot = *edge.port?.link_max.known()?;
         let own = payload_rate(edge.now(), edge.device, PayloadDirection::FromMemory)?;
-        let held = tree.port_rate(edge.device).is_none_or(|ports| ports > own);
+        let has_faster_ports = tree.port_rate(edge.device).is_none_or(|ports| ports > own);
         // The slot may be narrower than the card: that is another finding.
         let fits =
             edge.now().gt_per_second == most.gt_per_second && most.gt_per_second * 2.0 <= slot.gt_per_second;
         let real = edge.condition == LinkCondition::Full && !tree.is_bridge(edge.device);
-        (held && fits && real && carries_bytes(tree, edge.device)).then_some(slot)
+        (has_faster_ports && fits && real && carries_bytes(tree, edge.device)).then_some(slot)
     };
     let edges = tree.links();
     let mut found: Vec<(&LinkEnds, PciLink)> =
@@ -122,7 +122,7 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
 fn older_cards(tree: &Topology, cards: &[(&LinkEnds, PciLink)]) -> Finding {
     let (now, slots) = (cards[0].0.now().gt_per_second, cards.iter().map(|(_, slot)| slot.gt_per_second));
     let fastest = slots.fold(now, f64::max);
-    let names: Vec<String> = cards.iter().map(|(edge, _)| named(tree, edge.device)).collect();
+    let names: Vec<String> = cards.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (whose, up_to) = if names.len() == 1 { ("its slot", "") } else { ("their slots", "up to ") };
     let lane = |speed| raw_bytes_per_second(speed, 1);
@@ -182,6 +182,6 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
 pub(super) fn better_slot(tree: &Topology, at_least: PciLink) -> String {
     match empty_slot(tree, at_least) {
         Some(slot) => format!("move the card: {slot}"),
-        None => format!("move the card to a slot that can do {}, if the server has one", link(at_least)),
+        None => format!("move the card to a slot that can do {}, if the server has one", at_least),
     }
 }

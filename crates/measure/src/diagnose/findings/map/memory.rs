@@ -107,7 +107,7 @@ pub(super) fn empty_channels(machine: &Machine) -> Vec<Finding> {
         )).evidence(json!({ "sockets": lacking.iter().map(|(socket, used, all)| json!({ "socket": socket, "used": used, "channels": all })).collect::<Vec<_>>() })).remedy("put one DIMM of the same kind into each channel")]
 }
 
-/// `memory-one-node`: a node has processors and no memory while others have it.
+/// `memory-one-node`: a node has CPUs and no memory while others have it.
 pub(super) fn one_node(machine: &Machine) -> Vec<Finding> {
     let nodes = &machine.memory.nodes;
     let without: Vec<u32> = nodes

@@ -58,7 +58,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
 }
 
 /// What a card is called: its interfaces or disks, else its class and its maker's name, with its address.
-fn named(tree: &Topology, device: &PciDevice) -> String {
+fn card_name(tree: &Topology, device: &PciDevice) -> String {
     let nics = tree.nics(device).into_iter().filter(|nic| !nic.by_class).map(|nic| nic.name.as_str());
     let disks = tree.disks(device).into_iter().map(|disk| disk.name.as_str());
     let names: Vec<&str> = nics.chain(disks).collect();
@@ -90,15 +90,10 @@ fn carries_bytes(tree: &Topology, device: &PciDevice) -> bool {
     device.class.known().is_some_and(|class| topology::carries_bytes(*class)) || tree.is_bridge(device)
 }
 
-/// `8 GT/s x4`.
-fn link(link: PciLink) -> String {
-    format!("{} GT/s x{}", link.gt_per_second, link.width)
-}
-
 /// Rates of links are shown in bits.
 /// `8 GT/s x4 (31.5 Gb/s)`.
 fn link_and_rate(what: PciLink) -> String {
-    format!("{} ({})", link(what), rate(topology::raw_rate(what).unwrap_or(0.0)))
+    format!("{what} ({})", rate(topology::raw_rate(what).unwrap_or(0.0)))
 }
 
 fn rate(bytes_per_second: f64) -> String {
@@ -114,7 +109,7 @@ fn empty_slot(tree: &Topology, at_least: PciLink) -> Option<String> {
     };
     let slot =
         tree.free_slots().into_iter().find(|slot| slot.link.as_ref().is_some_and(enough) && named(slot))?;
-    let can = link(slot.link?);
+    let can = slot.link?;
     Some(match slot.port {
         Some(port) => {
             format!("slot {} ({}) is empty and can {can}", port.express.slot.known()?, port.address)

@@ -63,7 +63,7 @@ fn packages(machine: &Machine, node: u32) -> BTreeSet<u32> {
 /// `nic-queues`: a fast NIC with so few queues that one core each has to take more than it can.
 pub(super) fn queues(tree: &Topology) -> Vec<Finding> {
     let machine = tree.machine;
-    let cores = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let cores = machine.cpu.online().count();
     machine.nics.iter().filter(|nic| nic.pci.is_some()).filter_map(|nic| few_queues(nic, cores)).collect()
 }
 
@@ -106,7 +106,7 @@ fn few_queues(nic: &Nic, cores: usize) -> Option<Finding> {
 
 /// `interrupts-one-core`: a device with several interrupts has all of them on one core.
 pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
-    let cores = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let cores = machine.cpu.online().count();
     let mut by_owner: BTreeMap<&str, (usize, BTreeSet<u32>, bool)> = BTreeMap::new();
     for irq in &machine.interrupts {
         let Some(owner) = irq.pci.as_deref() else { continue };

@@ -1,7 +1,7 @@
 //! Packet sizes of PCIe: MaxPayload and MaxReadRequest smaller than both ends can do.
 
 use super::super::super::product::{Finding, Severity};
-use super::{devices, listed, named};
+use super::{card_name, devices, listed};
 use linerate_machine::probe::{PciDevice, PciLink};
 use linerate_machine::rates::pcie::{self, PayloadDirection};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
@@ -35,7 +35,7 @@ pub(super) fn max_payload(tree: &Topology) -> Vec<Finding> {
             * pcie::payload_share(first.now().gt_per_second, Some(most), PayloadDirection::ToMemory)
                 .unwrap_or(0.0)
     };
-    let names: Vec<String> = small.iter().map(|(edge, _)| named(tree, edge.device)).collect();
+    let names: Vec<String> = small.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     vec![Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, "pcie-max-payload", format!(
             "MaxPayload of {} is {SMALL_PAYLOAD} bytes, and every port above can do {most}: {:.0} % of the \
@@ -77,7 +77,7 @@ pub(super) fn max_read_request(tree: &Topology) -> Vec<Finding> {
         .filter_map(|edge| Some((edge, asks(edge)?)))
         .collect();
     let Some((first, bytes)) = small.first() else { return Vec::new() };
-    let names: Vec<String> = small.iter().map(|(edge, _)| named(tree, edge.device)).collect();
+    let names: Vec<String> = small.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // Bits 14:12 of Device Control, 5 is 4096 bytes (PCIe base specification, 7.5.3.4).
     vec![Finding::note("pcie-max-read-request", format!(

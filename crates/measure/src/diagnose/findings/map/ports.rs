@@ -3,7 +3,7 @@
 
 use super::super::super::product::{Finding, Severity};
 use super::lanes::better_slot;
-use super::{carries_bytes, devices, link, named, rate};
+use super::{card_name, carries_bytes, devices, rate};
 use linerate_facts::units::bytes_per_second;
 use linerate_machine::probe::{Machine, Nic};
 use linerate_machine::topology::{LinkEnds, Topology, payload_rate, raw_rate};
@@ -12,10 +12,10 @@ use serde_json::json;
 /// `pcie-ports`: the payload of a card's link, after packet headers, is less than what its network or disk
 /// ports carry.
 pub(super) fn too_small(tree: &Topology) -> Vec<Finding> {
-    tree.links().iter().filter_map(|edge| one(tree, edge)).collect()
+    tree.links().iter().filter_map(|edge| finding_of(tree, edge)).collect()
 }
 
-fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
+fn finding_of(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
     // A link below its ends has its own finding, with the nearer remedy.
     if !edge.is_as_good_as_known() || !carries_bytes(tree, edge.device) || tree.is_bridge(edge.device) {
         return None;
@@ -34,14 +34,14 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
     };
     let (who, remedy) = match (more(card), more(slot)) {
         (Some(card), _) if slot.is_some() => {
-            (format!("the card could do {}, its slot no more than this", link(card)), better_slot(tree, card))
+            (format!("the card could do {}, its slot no more than this", card), better_slot(tree, card))
         }
         (Some(card), _) => (
-            format!("the card could do {}; what its slot can do is not known here", link(card)),
+            format!("the card could do {}; what its slot can do is not known here", card),
             better_slot(tree, card),
         ),
         (None, Some(slot)) => (
-            format!("the card can do no more; its slot could do {}", link(slot)),
+            format!("the card can do no more; its slot could do {}", slot),
             "use a card that fills the slot, or spread the ports over two cards".into(),
         ),
         (None, None) => (
@@ -53,9 +53,9 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
     // Disks rarely fill all ports of their controller; a NIC's peers do.
     Some(Finding::new(if network { Severity::Slow } else { Severity::Note }, "pcie-ports", format!(
             "{} has ports for {} on a link of {}, which carries {} of payload: {who}",
-            named(tree, edge.device),
+            card_name(tree, edge.device),
             rate(ports),
-            link(edge.now()),
+            edge.now(),
             rate(has)
         )).evidence(json!({
             "devices": devices(tree, edge.device), "ports_bytes_per_second": ports, "link_bytes_per_second": has, "now": edge.now(),

@@ -2,7 +2,7 @@
 
 use super::super::super::product::Finding;
 use super::lanes::better_slot;
-use super::{carries_bytes, devices, link, link_and_rate, named};
+use super::{card_name, carries_bytes, devices, link_and_rate};
 use linerate_machine::probe::{PciDevice, PciLink};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology};
 use serde_json::json;
@@ -12,10 +12,10 @@ use serde_json::json;
 /// ports is known, `pcie-ports` says it with what it costs, or nobody has to.
 pub(super) fn less_than_the_card(tree: &Topology) -> Vec<Finding> {
     let edges = tree.links();
-    edges.iter().filter_map(|edge| one(tree, &edges, edge)).collect()
+    edges.iter().filter_map(|edge| finding_of(tree, &edges, edge)).collect()
 }
 
-fn one(tree: &Topology, edges: &[LinkEnds], edge: &LinkEnds) -> Option<Finding> {
+fn finding_of(tree: &Topology, edges: &[LinkEnds], edge: &LinkEnds) -> Option<Finding> {
     if edge.condition != LinkCondition::Full
         || tree.is_bridge(edge.device)
         || !carries_bytes(tree, edge.device)
@@ -40,7 +40,7 @@ fn one(tree: &Topology, edges: &[LinkEnds], edge: &LinkEnds) -> Option<Finding> 
     let place = port.express.slot.known().map_or("its slot".to_string(), |number| format!("slot {number}"));
     let text = format!(
         "{} runs at {}, which is all that {place} can do; the card could do {}: the slot is {what}",
-        named(tree, edge.device),
+        card_name(tree, edge.device),
         link_and_rate(edge.now()),
         link_and_rate(card),
     );
@@ -75,7 +75,7 @@ fn swap(tree: &Topology, edges: &[LinkEnds], card: PciLink, slot: PciLink) -> Op
     let place = port.express.slot.known().map_or(port.address.clone(), |number| format!("slot {number}"));
     Some(format!(
         "swap it with {}: {place} can do {}, and that card needs no more than this slot has",
-        named(tree, other.device),
-        link(most(port)?)
+        card_name(tree, other.device),
+        most(port)?
     ))
 }

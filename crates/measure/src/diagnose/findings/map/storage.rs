@@ -8,10 +8,6 @@ use linerate_machine::topology::{DEEPEST_VOLUMES, disk_port_rate};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-fn disk<'a>(machine: &'a Machine, name: &str) -> Option<&'a Disk> {
-    machine.disks.iter().find(|disk| disk.name == name)
-}
-
 /// `disk-port`: a SATA, SAS or Fibre Channel port runs slower than it can.
 pub(super) fn slow_port(machine: &Machine) -> Vec<Finding> {
     let below = |controller: &&Controller| {
@@ -31,7 +27,7 @@ fn one_port(machine: &Machine, controller: &Controller) -> Finding {
         ..controller.clone()
     };
     let (now, most) = (disk_port_rate(controller).unwrap_or(0.0), disk_port_rate(&most).unwrap_or(0.0));
-    let behind: Vec<&Disk> = controller.disks.iter().filter_map(|name| disk(machine, name)).collect();
+    let behind: Vec<&Disk> = controller.disks.iter().filter_map(|name| machine.disk(name)).collect();
     // A rotating disk behind its own port never fills it.
     let turning = behind.len() == 1 && behind.iter().all(|disk| disk.rotational.known() == Some(&true));
     let names: Vec<&str> = controller.disks.iter().map(String::as_str).collect();
@@ -108,13 +104,13 @@ pub(super) fn busy(machine: &Machine) -> Vec<Finding> {
 /// The striped array that a file system lies on, through partitions and volumes.
 fn array_below<'a>(machine: &'a Machine, fs: &FileSystem) -> Option<(&'a Disk, &'a Array)> {
     let [only] = fs.devices.as_slice() else { return None };
-    let mut at = disk(machine, only)?;
+    let mut at = machine.disk(only)?;
     for _ in 0..DEEPEST_VOLUMES {
         if let Some(array) = at.array.as_ref().filter(|array| striped(array)) {
             return Some((at, array));
         }
         let [below] = at.members.as_slice() else { return None };
-        at = disk(machine, below)?;
+        at = machine.disk(below)?;
     }
     None
 }

@@ -56,7 +56,7 @@ fn finding(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
 
 /// The devices of a file system and all below them.
 fn layers<'a>(machine: &'a Machine, fs: &FileSystem) -> Vec<&'a Disk> {
-    let named = |name: &String| machine.disks.iter().find(|disk| disk.name == *name);
+    let named = |name: &String| machine.disk(name);
     let mut found: Vec<&Disk> = Vec::new();
     let mut pending: Vec<&Disk> = fs.devices.iter().filter_map(named).collect();
     for _ in 0..DEEPEST_VOLUMES {

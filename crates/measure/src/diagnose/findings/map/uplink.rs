@@ -1,7 +1,7 @@
 //! Two busy cards behind one link that cannot carry both.
 
 use super::super::super::product::{Finding, Severity};
-use super::{devices, link, named, rate};
+use super::{card_name, devices, rate};
 use linerate_machine::probe::PciDevice;
 use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, card, payload_rate};
@@ -21,7 +21,7 @@ pub(super) fn shared(tree: &Topology) -> Vec<Finding> {
         }
         let below = tree.cards_below(edge.device);
         for network in [true, false] {
-            let Some((cards, has, finding)) = one(tree, &edge, &below, network) else { continue };
+            let Some((cards, has, finding)) = finding_of(tree, &edge, &below, network) else { continue };
             // Of several links above the same cards, the narrowest is the one to name.
             match found.iter_mut().find(|(others, ..)| *others == cards) {
                 Some(other) if other.1 <= has => {}
@@ -33,7 +33,7 @@ pub(super) fn shared(tree: &Topology) -> Vec<Finding> {
     found.into_iter().map(|(.., finding)| finding).collect()
 }
 
-fn one<'a>(
+fn finding_of<'a>(
     tree: &Topology<'a>,
     edge: &LinkEnds<'a>,
     below: &[&'a PciDevice],
@@ -47,7 +47,7 @@ fn one<'a>(
     if busy.len() < 2 || sum <= has * EXCEEDS {
         return None;
     }
-    let names: Vec<String> = busy.iter().map(|(card, _)| named(tree, card)).collect();
+    let names: Vec<String> = busy.iter().map(|(card, _)| card_name(tree, card)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     // GPUs and NICs below one switch exchange bytes without its uplink.
     let direct = network
@@ -58,7 +58,7 @@ fn one<'a>(
             "{} share the link of the switch {}, {}: they can move {} together and it carries {}{}",
             super::listed(&names),
             edge.device.address,
-            link(edge.now()),
+            edge.now(),
             rate(sum),
             rate(has),
             if direct { "; what they exchange with the GPUs below the switch does not pass it" } else { "" }

@@ -143,13 +143,13 @@ pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
     NO_EFFECT.contains(&name) || OFF_AT_0.contains(&name) && value == Some("0")
 }
 
-fn named(name: &str) -> Option<&'static FioKey> {
+fn find_key(name: &str) -> Option<&'static FioKey> {
     FIO_KEYS.iter().find(|key| key.names.contains(&name))
 }
 
 /// The first name of a key that a job file may hold; else what to do.
 pub(super) fn taken_from_a_file(name: &str) -> Result<&'static str, String> {
-    let instead = match named(name) {
+    let instead = match find_key(name) {
         Some(key) if key.taken => return Ok(key.names[0]),
         Some(FioKey { ours: [], note, .. }) => (*note).to_string(),
         Some(FioKey { ours, note: "", .. }) => format!("use {}", ours.join(" and ")),

@@ -129,8 +129,8 @@ fn job(section: &Section) -> Result<FioJob, FioJobErrors> {
     let (mut notes, mut refused) = (Vec::new(), FioJobErrors(Vec::new()));
     let workers = refused.or(section.number("numjobs", 1, 1..=100_000), 1) as u32;
     let (sources, one_file) = refused.or(section.sources(), (Vec::new(), false));
-    let (engine, told) = refused.or(section.engine(), (Engine::Psync, None));
-    notes.extend(told);
+    let (engine, section_notes) = refused.or(section.engine(), (Engine::Psync, None));
+    notes.extend(section_notes);
     let depth = refused.or(section.number("iodepth", 1, 1..=4096), 1) as u32;
     if depth > 1 && engine != Engine::IoUring {
         notes.push(format!(

@@ -55,11 +55,11 @@ pub(super) fn sections(text: &str) -> Result<JobFile, FioJobError> {
         if let Some(name) = line.strip_prefix('[') {
             let name = name.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
             let Some(name) = name else {
-                return Err(wrong(number, format!("“{}” is no section; write it like [read]", shown(line))));
+                return Err(wrong(number, format!("“{}” is no section; write it like [read]", brief(line))));
             };
             in_global = Some(name == "global");
             if name != "global" {
-                sections.push(Section { name: shown(name), line: number, lines: global.clone() });
+                sections.push(Section { name: brief(name), line: number, lines: global.clone() });
             }
             if sections.len() > MOST_SECTIONS {
                 return Err(wrong(
@@ -72,7 +72,7 @@ pub(super) fn sections(text: &str) -> Result<JobFile, FioJobError> {
         let line = match option(line, number) {
             Ok(Some(line)) => line,
             Ok(None) => {
-                let name = shown(line.split('=').next().unwrap_or(line).trim());
+                let name = brief(line.split('=').next().unwrap_or(line).trim());
                 if !without_effect.contains(&name) {
                     without_effect.push(name);
                 }
@@ -106,7 +106,7 @@ fn option(line: &str, number: usize) -> Result<Option<Line>, FioJobError> {
     if has_no_effect(key, value) {
         return Ok(None);
     }
-    let key = taken_from_a_file(&shown(key)).map_err(|why| wrong(number, why))?;
+    let key = taken_from_a_file(&brief(key)).map_err(|why| wrong(number, why))?;
     if value.is_some_and(|value| value.contains("${")) {
         return Err(wrong(
             number,
@@ -117,7 +117,7 @@ fn option(line: &str, number: usize) -> Result<Option<Line>, FioJobError> {
 }
 
 /// A word of the file within a sentence: it may be a megabyte of anything.
-fn shown(text: &str) -> String {
+fn brief(text: &str) -> String {
     let short: String = text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().count() > 60 { format!("{short}…") } else { short }
 }
@@ -159,7 +159,7 @@ impl Section {
         let (least, most) = (range.start(), range.end());
         let number = value.parse::<u64>().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
-            wrong(line, format!("{key}={}: a whole number from {least} to {most}", shown(value)))
+            wrong(line, format!("{key}={}: a whole number from {least} to {most}", brief(value)))
         })
     }
 
@@ -172,7 +172,7 @@ impl Section {
                 line,
                 format!(
                     "{key}={}: one size like 4k or 1g (fio's k is 1024); no range, no percentage",
-                    shown(value)
+                    brief(value)
                 ),
             )),
         }
@@ -193,7 +193,7 @@ impl Section {
         if let Some((value, line)) = files.filter(|(value, _)| *value != "1") {
             return Err(wrong(
                 line,
-                format!("nrfiles={}: linerate has one file for each worker; take the line out", shown(value)),
+                format!("nrfiles={}: linerate has one file for each worker; take the line out", brief(value)),
             ));
         }
         let directories: Vec<PathBuf> =
@@ -218,14 +218,14 @@ impl Section {
         let note = match value {
             "libaio" => Some("ioengine=libaio: done with io_uring, which took its place".into()),
             "io_uring" | "psync" | "mmap" => None,
-            _ => Some(format!("ioengine={}: done with pread and pwrite", shown(value))),
+            _ => Some(format!("ioengine={}: done with pread and pwrite", brief(value))),
         };
         let engine = values::engine(value).ok_or_else(|| {
             wrong(
                 line,
                 format!(
                     "ioengine={}: linerate has io_uring (also for libaio), psync (also for sync) and mmap",
-                    shown(value)
+                    brief(value)
                 ),
             )
         })?;
@@ -238,7 +238,7 @@ impl Section {
         values::pattern(value, mixed).ok_or_else(|| {
             wrong(
                 line,
-                format!("rw={}: linerate has read, write, rw, randread, randwrite and randrw", shown(value)),
+                format!("rw={}: linerate has read, write, rw, randread, randwrite and randrw", brief(value)),
             )
         })
     }
@@ -296,7 +296,7 @@ impl Section {
                 asked.push(("sync", WriteSync { method: SyncMethod::Direct, every: 1 }));
             }
             Some((value, line)) => {
-                return Err(wrong(line, format!("sync={}: 0, 1, none, sync or dsync", shown(value))));
+                return Err(wrong(line, format!("sync={}: 0, 1, none, sync or dsync", brief(value))));
             }
         }
         let refused = |why| Err(wrong(self.line, format!("[{}] has {why}", self.name)));
@@ -320,7 +320,7 @@ impl Section {
             let Some((value, line)) = self.value(key)? else { return Ok(None) };
             match duration(value) {
                 Some(seconds) if seconds <= 86_400.0 * 30.0 => Ok(Some(seconds)),
-                _ => Err(wrong(line, format!("{key}={}: a time like 30, 30s, 5m or 500ms", shown(value)))),
+                _ => Err(wrong(line, format!("{key}={}: a time like 30, 30s, 5m or 500ms", brief(value)))),
             }
         };
         if time("ramp_time")?.is_some_and(|seconds| seconds > 0.0) {

@@ -1,6 +1,6 @@
 //! What came back: counted, checked, sent again where it was short, or kept as an error.
 
-use super::{Alike, Flight, READ, WRITE, Work};
+use super::{AccessWork, Alike, Flight, READ, WRITE};
 use crate::flow::access::{AccessError, AccessRequest, SyncMethod};
 use linerate_system::Errno;
 use linerate_system::buffers::Lease;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 const MOST_ERRORS: usize = 8;
 const MOST_CORRUPT: usize = 100;
 
-impl<Q: Queue> Work<'_, Q> {
+impl<Q: Queue> AccessWork<'_, Q> {
     pub(super) fn complete_all(&mut self, done: &mut Vec<Completion>, now: u64) {
         let mut completed = 0;
         for ended in done.drain(..) {
@@ -29,8 +29,8 @@ impl<Q: Queue> Work<'_, Q> {
     }
 
     /// True if a request is over in full.
-    fn complete(&mut self, ended: Completion, now: u64) -> bool {
-        let Completion { lease, result } = ended;
+    fn complete(&mut self, completion: Completion, now: u64) -> bool {
+        let Completion { lease, result } = completion;
         let number = lease.number();
         let side = usize::from(number >= self.read_blocks);
         let flight = &mut self.flights[number];

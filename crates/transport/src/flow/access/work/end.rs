@@ -1,6 +1,6 @@
 //! After the stop: what is under way comes home, files are flushed, what was owed is counted.
 
-use super::{TURN_WAIT, WRITE, Work};
+use super::{AccessWork, TURN_WAIT, WRITE};
 use crate::flow::access::AccessOutcome;
 use linerate_system::queue::{Action, Completion, Queue, Transfer};
 use std::io;
@@ -17,7 +17,7 @@ const ABANDON_NANOS: u64 = 200_000_000;
 /// As many requests that were due but never sent are counted as late.
 const MOST_OVERDUE: usize = 1_000_000;
 
-impl<Q: Queue> Work<'_, Q> {
+impl<Q: Queue> AccessWork<'_, Q> {
     /// After the stop: what is under way comes home, as long as the device shows life.
     pub(super) fn drain(&mut self, stopped: u64, done: &mut Vec<Completion>) -> io::Result<u64> {
         let mut now = stopped;

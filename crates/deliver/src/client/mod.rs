@@ -1,12 +1,14 @@
 //! One connection to a server: opened at one of its addresses that answers, asked again and again.
 
 mod address_book;
+pub(crate) mod ask;
 mod connect;
-pub(super) mod settings;
+mod nic;
+mod settings;
+mod wire;
 
-use super::error::GetError;
-use super::wire::ClientWire;
 use crate::flow_sockets::SocketRoute;
+use crate::get::error::GetError;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::patience::Quiet;
@@ -19,15 +21,13 @@ use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket::tcp_info;
+pub use nic::LocalNic;
 pub(crate) use settings::ClientSettings;
-use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::ClientWire;
 
-/// How long a write, or a read of the rest of a record of TLS, sleeps in the kernel before it is looked whether to stop;
-/// all other reads wait on the stop itself.
-const LOOK: Duration = Duration::from_millis(100);
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;
 /// Less than this within the time limit is next to nothing.
@@ -41,20 +41,20 @@ const MOST_TEXT_BYTES: u64 = 256 << 20;
 pub(crate) struct HttpConnection<'a> {
     settings: &'a ClientSettings<'a>,
     wire: ClientWire,
-    taken_address: TakenAddress,
+    open_address: TakenAddress,
     authority: String,
     secure: bool,
-    /// What came and was not taken yet.
+    /// What came; of it so much was consumed.
     buffer: Vec<u8>,
-    taken: usize,
-    /// Nobody can say any more what comes next.
+    consumed: usize,
+    /// The connection cannot be used again.
     is_spent: bool,
-    /// It was asked before, and is kept.
+    /// The server keeps it open.
     is_kept: bool,
     /// Requests that were sent and not answered yet.
     asked: usize,
     /// The server is not to blame while its reader is busy elsewhere.
-    pub(super) quiet: Quiet,
+    pub(crate) quiet: Quiet,
     route: Arc<SocketRoute>,
     /// What TCP had counted when it was asked last.
     tcp: TcpFigures,
@@ -70,7 +70,7 @@ impl Drop for HttpConnection<'_> {
 
 impl<'a> HttpConnection<'a> {
     pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
-        let (stream, taken) = connect(settings, url)?;
+        let (stream, open_address) = connect(settings, url)?;
         let wire = match url.secure {
             false => ClientWire::Plain(stream),
             true => ClientWire::secured(settings.tls()?, url, stream, settings)?,
@@ -79,11 +79,11 @@ impl<'a> HttpConnection<'a> {
             route: settings.sockets.route_of(wire.socket()),
             settings,
             wire,
-            taken_address: taken,
+            open_address,
             authority: url.authority(),
             secure: url.secure,
             buffer: Vec::new(),
-            taken: 0,
+            consumed: 0,
             is_spent: false,
             is_kept: false,
             asked: 0,
@@ -94,7 +94,7 @@ impl<'a> HttpConnection<'a> {
 
     /// The address that it is open to.
     pub(crate) fn address(&self) -> &TakenAddress {
-        &self.taken_address
+        &self.open_address
     }
 
     /// What takes bytes as they are; none under TLS. [`HttpConnection::sent_by_socket`] counts them.
@@ -205,9 +205,9 @@ impl<'a> HttpConnection<'a> {
         let until = clock::now() + time;
         let mut chunk = [0; 4096];
         while clock::now() < until {
-            match parse_response(&self.buffer[self.taken..]) {
+            match parse_response(&self.buffer[self.consumed..]) {
                 Ok(Some((head, length))) if head.status < 200 => {
-                    self.taken += length;
+                    self.consumed += length;
                     return Ok(None);
                 }
                 // Its body and what follows are of no use: the request's own body was not sent.
@@ -218,17 +218,13 @@ impl<'a> HttpConnection<'a> {
                 Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
                 Ok(None) => {}
             }
-            self.settings.is_stopped()?;
+            self.settings.check_stop()?;
             let left = until.saturating_duration_since(clock::now());
             match self.wire.read_within(&mut chunk, left, self.settings.stop) {
-                Ok(0) => {
-                    let error =
-                        io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
-                    return Err(GetError::Broken { url: url.to_string(), error });
-                }
+                Ok(0) => return Err(GetError::closed(url)),
                 Ok(read) => self.buffer.extend_from_slice(&chunk[..read]),
                 Err(error) if is_waiting(&error) => {}
-                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+                Err(error) => return Err(GetError::broken(url, error)),
             }
         }
         Ok(None)
@@ -236,44 +232,43 @@ impl<'a> HttpConnection<'a> {
 
     fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
         loop {
-            match parse_response(&self.buffer[self.taken..]) {
+            match parse_response(&self.buffer[self.consumed..]) {
                 Ok(Some((head, length))) => {
-                    self.taken += length;
+                    self.consumed += length;
                     return Ok(head);
                 }
                 Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
                 Ok(None) => {}
             }
             if self.fill(url)? == 0 {
-                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
-                return Err(GetError::Broken { url: url.to_string(), error });
+                return Err(GetError::closed(url));
             }
         }
     }
 
     /// What comes next, behind what was not taken yet: how much, 0 at the end of the connection.
     fn fill(&mut self, url: &HttpUrl) -> Result<usize, GetError> {
-        self.buffer.drain(..self.taken);
-        self.taken = 0;
-        let held = self.buffer.len();
-        self.buffer.resize(held + BUFFER_BYTES.min(self.settings.read_bytes.max(MOST_HEAD_BYTES)), 0);
+        self.buffer.drain(..self.consumed);
+        self.consumed = 0;
+        let unread = self.buffer.len();
+        self.buffer.resize(unread + BUFFER_BYTES.min(self.settings.read_bytes.max(MOST_HEAD_BYTES)), 0);
         let mut buffer = std::mem::take(&mut self.buffer);
-        let read = self.receive(&mut buffer[held..], url);
-        buffer.truncate(held + read.as_ref().map_or(0, |read| *read));
+        let read = self.receive(&mut buffer[unread..], url);
+        buffer.truncate(unread + read.as_ref().map_or(0, |read| *read));
         self.buffer = buffer;
         read
     }
 
     /// The next bytes of the body, at least one; none at the end of the connection.
     pub(crate) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
-        let held = &self.buffer[self.taken..];
-        if held.is_empty() {
+        let unread = &self.buffer[self.consumed..];
+        if unread.is_empty() {
             let most = into.len().min(self.settings.read_bytes);
             return self.receive(&mut into[..most], url);
         }
-        let taken = held.len().min(into.len());
-        into[..taken].copy_from_slice(&held[..taken]);
-        self.taken += taken;
+        let taken = unread.len().min(into.len());
+        into[..taken].copy_from_slice(&unread[..taken]);
+        self.consumed += taken;
         Ok(taken)
     }
 
@@ -294,13 +289,13 @@ impl<'a> HttpConnection<'a> {
         let mut body = Vec::new();
         while (body.len() as u64) < length {
             let missing = length - body.len() as u64;
-            if self.taken == self.buffer.len() && self.fill(url)? == 0 {
+            if self.consumed == self.buffer.len() && self.fill(url)? == 0 {
                 return Err(GetError::CutShort { url: url.to_string(), missing });
             }
-            let held = &self.buffer[self.taken..];
-            let taken = held.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
-            body.extend_from_slice(&held[..taken]);
-            self.taken += taken;
+            let unread = &self.buffer[self.consumed..];
+            let taken = unread.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
+            body.extend_from_slice(&unread[..taken]);
+            self.consumed += taken;
             came(taken as u64);
         }
         Ok(body)
@@ -318,20 +313,20 @@ impl<'a> HttpConnection<'a> {
                 Ok(read) => {
                     self.route.add(read);
                     self.quiet.came(read);
-                    self.is_not_stalled(url)?;
-                    self.settings.is_stopped()?;
+                    self.check_stall(url)?;
+                    self.settings.check_stop()?;
                     return Ok(read);
                 }
                 Err(error) if is_waiting(&error) => {
-                    self.settings.is_stopped()?;
-                    self.is_not_stalled(url)?;
+                    self.settings.check_stop()?;
+                    self.check_stall(url)?;
                 }
-                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+                Err(error) => return Err(GetError::broken(url, error)),
             }
         }
     }
 
-    fn is_not_stalled(&self, url: &HttpUrl) -> Result<(), GetError> {
+    fn check_stall(&self, url: &HttpUrl) -> Result<(), GetError> {
         let timeout = self.settings.timeout;
         if self.quiet.time() < timeout {
             return Ok(());
@@ -347,13 +342,10 @@ impl<'a> HttpConnection<'a> {
                     self.route.add(written);
                     rest = &rest[written..];
                 }
-                Err(error) if is_waiting(&error) => {
-                    self.settings.is_stopped()?;
-                    if clock::since(begun) > self.settings.timeout {
-                        return Err(GetError::Broken { url: url.to_string(), error });
-                    }
+                Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
+                    self.settings.check_stop()?;
                 }
-                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+                Err(error) => return Err(GetError::broken(url, error)),
             }
         }
         // What TLS has taken is not with the kernel yet.
@@ -361,9 +353,9 @@ impl<'a> HttpConnection<'a> {
             match self.wire.flush() {
                 Ok(()) => return Ok(()),
                 Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
-                    self.settings.is_stopped()?;
+                    self.settings.check_stop()?;
                 }
-                Err(error) => return Err(GetError::Broken { url: url.to_string(), error }),
+                Err(error) => return Err(GetError::broken(url, error)),
             }
         }
     }

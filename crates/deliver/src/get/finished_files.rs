@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -40,7 +39,7 @@ pub(super) struct LandedFile {
 
 /// What became of the files.
 #[derive(Default)]
-pub(super) struct Landings {
+pub(super) struct FinishedFiles {
     replace: bool,
     /// What is the same stays also where others are replaced.
     pub(super) keeps_same: bool,
@@ -54,13 +53,14 @@ pub(super) struct Landings {
     method: Mutex<Option<String>>,
 }
 
-impl Landings {
+impl FinishedFiles {
     pub(super) fn new(
-        (replace, keeps_same): (bool, bool),
+        replace: bool,
+        keeps_same: bool,
         sha256: Option<String>,
         archive: Option<Arc<AttributeFailures>>,
     ) -> Self {
-        Landings { replace, keeps_same, sha256, archive, ..Landings::default() }
+        FinishedFiles { replace, keeps_same, sha256, archive, ..FinishedFiles::default() }
     }
 
     /// The file is at its place already; an error where another one is.
@@ -95,19 +95,23 @@ impl Landings {
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);
         }
-        self.report(wanted, TransferOutcome::AlreadyThere, bytes, bytes, 0.0, Vec::new(), None);
+        self.report(TransferFile {
+            bytes,
+            kept_bytes: bytes,
+            ..ended(wanted, TransferOutcome::AlreadyThere)
+        });
         Ok(true)
     }
 
     /// A link was made, or was there.
-    pub(super) fn made(&self, wanted: &WantedFile, is_new: bool) {
+    pub(super) fn link_made(&self, wanted: &WantedFile, is_new: bool) {
         let outcome = if is_new { TransferOutcome::Fetched } else { TransferOutcome::AlreadyThere };
-        self.report(wanted, outcome, 0, 0, 0.0, Vec::new(), None);
+        self.report(ended(wanted, outcome));
     }
 
     /// Its name, and what it has beside its content. That comes last: with another owner it is no part any more that a
     /// later start would go on with.
-    fn name(&self, part: &PartFile, wanted: &WantedFile) -> Result<(), GetError> {
+    fn land(&self, part: &PartFile, wanted: &WantedFile) -> Result<(), GetError> {
         let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) else {
             return part.land(self.replace);
         };
@@ -116,7 +120,7 @@ impl Landings {
     }
 
     /// A small file waits for others.
-    pub(super) fn small(&self, file: LandedFile) {
+    pub(super) fn add_small(&self, file: LandedFile) {
         let mut small = lock(&self.small);
         small.push(file);
         if small.len() >= BATCH {
@@ -142,20 +146,23 @@ impl Landings {
         let mut folders = BTreeSet::new();
         for file in batch {
             let landed = match &synced {
-                Ok(()) => self.check(&file.part, &file.wanted, &Stop::new()),
+                Ok(()) => self.check_sha256(&file.part, &file.wanted, &Stop::new()),
                 Err(error) => {
                     Err(file.part.failed(io::Error::new(error.kind(), error.to_string()), file.bytes))
                 }
             };
-            let landed = landed.and_then(|verified| self.name(&file.part, &file.wanted).map(|()| verified));
+            let landed = landed.and_then(|verified| self.land(&file.part, &file.wanted).map(|()| verified));
             match landed {
                 Ok(verified) => {
-                    folders.insert(file.wanted.destination.parent().unwrap_or(Path::new(".")).to_path_buf());
+                    folders.insert(file.part.folder().to_path_buf());
                     let verified = [verified, file.verified.map(String::from)];
-                    let verified = verified.into_iter().flatten().collect();
-                    let seconds = clock::since(file.begun).as_secs_f64();
-                    let outcome = TransferOutcome::Fetched;
-                    self.report(&file.wanted, outcome, file.bytes, file.kept, seconds, verified, None);
+                    self.report(TransferFile {
+                        bytes: file.bytes,
+                        kept_bytes: file.kept,
+                        seconds: clock::since(file.begun).as_secs_f64(),
+                        verified: verified.into_iter().flatten().collect(),
+                        ..ended(&file.wanted, TransferOutcome::Fetched)
+                    });
                 }
                 Err(error) => {
                     file.part.discard();
@@ -170,25 +177,29 @@ impl Landings {
     }
 
     /// A large file is whole: compared, on the disk, at its place.
-    pub(super) fn large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &Stop) {
+    pub(super) fn land_large(&self, wanted: &WantedFile, file: &FileTransfer, begun: Instant, stop: &Stop) {
         let bytes = file.remote.bytes;
         file.part.set_modified(file.remote.modified());
         let of_store = self.compared_with_store(file, stop);
-        let checked = of_store.and_then(|sum| Ok((sum, self.check(&file.part, wanted, stop)?)));
+        let checked = of_store.and_then(|sum| Ok((sum, self.check_sha256(&file.part, wanted, stop)?)));
         let landed = checked.and_then(|verified| {
             file.part.file.sync_all().map_err(|error| file.part.failed(error, bytes))?;
-            self.name(&file.part, wanted)?;
+            self.land(&file.part, wanted)?;
             let _ = file.part.sync_folder();
             Ok(verified)
         });
         match landed {
             Ok((of_store, sha256)) => {
                 let verified = [file.is_verified().then(|| HASH.into()), of_store.map(String::from), sha256];
-                let verified = verified.into_iter().flatten().collect();
-                let (kept, seconds) = (file.kept_bytes(), clock::since(begun).as_secs_f64());
-                self.report(wanted, TransferOutcome::Fetched, bytes, kept, seconds, verified, None);
+                self.report(TransferFile {
+                    bytes,
+                    kept_bytes: file.kept_bytes(),
+                    seconds: clock::since(begun).as_secs_f64(),
+                    verified: verified.into_iter().flatten().collect(),
+                    ..ended(wanted, TransferOutcome::Fetched)
+                });
             }
-            Err(error) => self.lost(wanted, file, error),
+            Err(error) => self.unfinished(wanted, file, error),
         }
     }
 
@@ -208,7 +219,12 @@ impl Landings {
     }
 
     /// What it was compared by.
-    fn check(&self, part: &PartFile, wanted: &WantedFile, stop: &Stop) -> Result<Option<String>, GetError> {
+    fn check_sha256(
+        &self,
+        part: &PartFile,
+        wanted: &WantedFile,
+        stop: &Stop,
+    ) -> Result<Option<String>, GetError> {
         let Some(sum) = &self.sha256 else { return Ok(None) };
         match to_hex(&digest_of::<Sha256>(part, stop)?.finalize()) {
             own if own == *sum => Ok(Some("sha256".into())),
@@ -217,16 +233,8 @@ impl Landings {
     }
 
     /// A file did not come to its end; what came stays where another start can go on with it.
-    pub(super) fn lost(&self, wanted: &WantedFile, file: &FileTransfer, error: GetError) {
-        let useless = matches!(
-            error,
-            GetError::Changed { .. }
-                | GetError::OtherSum { .. }
-                | GetError::Sha256 { .. }
-                | GetError::Differs { .. }
-                | GetError::NotFound { .. }
-        );
-        if useless || !file.can_go_on() {
+    pub(super) fn unfinished(&self, wanted: &WantedFile, file: &FileTransfer, error: GetError) {
+        if error.spoils_part() || !file.can_go_on() {
             file.part.discard();
             return self.failed(wanted, error, 0);
         }
@@ -236,36 +244,15 @@ impl Landings {
     /// Nothing is at the place; `there` bytes are beside it.
     pub(super) fn failed(&self, wanted: &WantedFile, error: GetError, there: u64) {
         let outcome = if there > 0 { TransferOutcome::Unfinished } else { TransferOutcome::Failed };
-        self.report(wanted, outcome, there, 0, 0.0, Vec::new(), Some(error.to_string()));
+        self.report(TransferFile { bytes: there, error: Some(error.to_string()), ..ended(wanted, outcome) });
         lock(&self.errors).push(error);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the fields of one line")]
-    fn report(
-        &self,
-        wanted: &WantedFile,
-        outcome: TransferOutcome,
-        bytes: u64,
-        kept_bytes: u64,
-        seconds: f64,
-        verified: Vec<String>,
-        error: Option<String>,
-    ) {
-        let (url, path) = (wanted.url.to_string(), wanted.destination.clone());
+    fn report(&self, file: TransferFile) {
         // Whatever a file was compared by covers all of it.
-        let is_compared = outcome != TransferOutcome::Fetched || !verified.is_empty();
-        let kept_not_compared_bytes = if is_compared { 0 } else { kept_bytes };
-        lock(&self.reports).push(TransferFile {
-            url,
-            path,
-            outcome,
-            bytes,
-            kept_bytes,
-            kept_not_compared_bytes,
-            seconds,
-            verified,
-            error,
-        });
+        let is_compared = file.outcome != TransferOutcome::Fetched || !file.verified.is_empty();
+        let kept_not_compared_bytes = if is_compared { 0 } else { file.kept_bytes };
+        lock(&self.reports).push(TransferFile { kept_not_compared_bytes, ..file });
     }
 
     pub(super) fn came_again(&self, bytes: u64) {
@@ -277,12 +264,16 @@ impl Landings {
     }
 
     /// All reports, all errors, bytes that came again, and what wrote.
-    pub(super) fn taken(&self) -> (Vec<TransferFile>, Vec<GetError>, u64, String) {
+    pub(super) fn take_results(&self) -> (Vec<TransferFile>, Vec<GetError>, u64, String) {
         let reports = std::mem::take(&mut *lock(&self.reports));
         let errors = std::mem::take(&mut *lock(&self.errors));
         let method = lock(&self.method).clone().unwrap_or_else(|| "pwrite".into());
         (reports, errors, self.again.load(Ordering::Relaxed), method)
     }
+}
+
+fn ended(wanted: &WantedFile, outcome: TransferOutcome) -> TransferFile {
+    TransferFile::new(wanted.url.to_string(), wanted.destination.clone(), outcome)
 }
 
 /// Of all of a part.

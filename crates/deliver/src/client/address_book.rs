@@ -1,8 +1,8 @@
 //! The addresses of each host name: which of them answer, and how many connections each has, so that the next one
 //! goes where it is of use.
 
+use super::nic::LocalNic;
 use crate::get::error::GetError;
-use crate::get::nic::LocalNic;
 use crate::http::url::HttpUrl;
 use linerate_system::lock;
 use linerate_transport::address::resolve_all;

@@ -12,19 +12,16 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_millis(50);
 /// Windows that are kept.
 const MOST_WINDOWS: usize = 64;
-/// The first stream is alone for so long after its first bytes …
+// The first stream is alone for so long after its first bytes, and for so many windows, which are longer where it is
+// looked less often; or until so much came: what is that fast needs no others to be judged.
 const ALONE: Duration = Duration::from_millis(150);
-/// … and for so many windows, which are longer where it is looked less often …
 const ALONE_WINDOWS: usize = 3;
-/// … or until so much came: what is that fast needs no others to be judged …
-const ALONE_BYTES: u64 = 4 << 20;
-/// … and the others wait no longer than this for it to begin.
+pub(crate) const ALONE_BYTES: u64 = 4 << 20;
+/// The others wait no longer than this for the first to begin.
 const MOST_WAIT: Duration = Duration::from_secs(1);
 /// Fewer bytes are not begun by one stream alone, nor files of fewer on the average: those are a matter of requests.
 const LEAST_BYTES: u64 = 16 << 20;
 const LEAST_FILE_BYTES: u64 = 128 << 10;
-/// The first bytes that a stream sends go into buffers on the way, whatever the other host takes.
-const FILLS: Duration = Duration::from_millis(50);
 
 /// So many files of together so many bytes take long enough to see what one stream gets alone.
 pub(crate) fn shows_one_alone(files: usize, bytes: u64) -> bool {
@@ -45,9 +42,8 @@ pub(crate) struct StreamWindows {
 
 struct WindowState {
     streams: u32,
-    /// Of the present window: its begin, and the bytes before it.
-    since: u64,
-    before: u64,
+    window_start_nanos: u64,
+    bytes_before: u64,
     /// When the first stream began.
     first: Option<u64>,
     windows: Vec<ArrivalCount>,
@@ -62,7 +58,13 @@ impl StreamWindows {
             is_open: AtomicBool::new(!alone),
             bytes: AtomicU64::new(0),
             closes: AtomicU64::new(u64::MAX),
-            state: Mutex::new(WindowState { streams: 0, since: 0, before: 0, first: None, windows }),
+            state: Mutex::new(WindowState {
+                streams: 0,
+                window_start_nanos: 0,
+                bytes_before: 0,
+                first: None,
+                windows,
+            }),
         }
     }
 
@@ -71,52 +73,52 @@ impl StreamWindows {
     }
 
     /// One stream more moves bytes, until it has nothing more to do.
-    pub(super) fn begins(&self) {
-        self.changes(false, |state, now| {
+    pub(crate) fn stream_started(&self) {
+        self.close_window(false, |state, now| {
             state.streams += 1;
             state.first.get_or_insert(now);
         });
     }
 
-    pub(super) fn ends(&self) {
-        self.changes(false, |state, _| state.streams = state.streams.saturating_sub(1));
-        self.open();
+    pub(crate) fn stream_ended(&self) {
+        self.close_window(false, |state, _| state.streams = state.streams.saturating_sub(1));
+        self.let_others_start();
     }
 
-    fn open(&self) {
+    pub(crate) fn let_others_start(&self) {
         self.is_open.store(true, Ordering::Release);
     }
 
     /// So much came.
-    pub(super) fn came(&self, bytes: u64) {
+    pub(crate) fn add_bytes(&self, bytes: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if bytes >= ALONE_BYTES && !self.is_open.load(Ordering::Relaxed) {
-            self.open();
+            self.let_others_start();
         }
         if self.now() >= self.closes.load(Ordering::Relaxed) {
-            self.changes(true, |_, _| ());
+            self.close_window(true, |_, _| ());
         }
     }
 
     /// The present window ends, and another begins.
-    fn changes(&self, is_step: bool, change: impl FnOnce(&mut WindowState, u64)) {
+    fn close_window(&self, is_step: bool, change: impl FnOnce(&mut WindowState, u64)) {
         let mut state = lock(&self.state);
         let (now, bytes) = (self.now(), self.bytes.load(Ordering::Relaxed));
-        let seconds = now.saturating_sub(state.since) as f64 * 1e-9;
+        let seconds = now.saturating_sub(state.window_start_nanos) as f64 * 1e-9;
         // Another stream's step may have ended it meanwhile.
         let is_whole = is_step && seconds >= WINDOW.as_secs_f64();
         if is_whole && state.streams > 0 && state.windows.len() < MOST_WINDOWS {
-            let (streams, bytes) = (state.streams, bytes - state.before);
+            let (streams, bytes) = (state.streams, bytes - state.bytes_before);
             state.windows.push(ArrivalCount { streams, seconds, bytes });
         }
-        (state.since, state.before) = (now, bytes);
+        (state.window_start_nanos, state.bytes_before) = (now, bytes);
         change(&mut state, now);
         let is_kept = state.streams > 0 && state.windows.len() < MOST_WINDOWS;
         let closes = if is_kept { now.saturating_add(clock::nanos(WINDOW)) } else { u64::MAX };
         self.closes.store(closes, Ordering::Relaxed);
         let is_long = state.first.is_some_and(|first| now >= first.saturating_add(clock::nanos(ALONE)));
         if is_long && state.windows.len() >= ALONE_WINDOWS {
-            self.open();
+            self.let_others_start();
         }
     }
 
@@ -130,62 +132,8 @@ impl StreamWindows {
     }
 
     /// What was seen so far, in its order.
-    pub(crate) fn seen(&self) -> Vec<ArrivalCount> {
+    pub(crate) fn windows(&self) -> Vec<ArrivalCount> {
         lock(&self.state).windows.clone()
-    }
-}
-
-/// What the other host has of the bytes that a stream sends, as it comes to be known: in steps, where its window is full
-/// and opens by a part of its buffer at a time.
-pub(crate) struct SentBytes<'a> {
-    windows: &'a StreamWindows,
-    /// When the first bytes of this body went out.
-    first: Instant,
-    /// Of the connection at hand, when it was looked last.
-    acknowledged: u64,
-    /// Of this body, before the windows count it.
-    filled: u64,
-    is_counted: bool,
-}
-
-impl<'a> SentBytes<'a> {
-    pub(crate) fn new(windows: &'a StreamWindows) -> Self {
-        SentBytes { windows, first: clock::now(), acknowledged: 0, filled: 0, is_counted: false }
-    }
-
-    /// A body follows on a connection of which so much is acknowledged.
-    pub(crate) fn begin(&mut self, acknowledged: u64) {
-        self.end();
-        (self.first, self.acknowledged, self.filled) = (clock::now(), acknowledged, 0);
-    }
-
-    /// The last bytes of the body are on their way.
-    pub(crate) fn end(&mut self) {
-        if std::mem::take(&mut self.is_counted) {
-            self.windows.ends();
-        }
-    }
-
-    /// So much is acknowledged now; a window ends with a step.
-    pub(crate) fn look(&mut self, acknowledged: u64) {
-        let came = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
-        self.filled += came;
-        match came {
-            0 => {}
-            _ if self.is_counted => self.windows.came(came),
-            _ if clock::since(self.first) >= FILLS => {
-                self.is_counted = true;
-                self.windows.begins();
-            }
-            _ if self.filled >= ALONE_BYTES => self.windows.open(),
-            _ => {}
-        }
-    }
-}
-
-impl Drop for SentBytes<'_> {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
@@ -201,59 +149,34 @@ mod tests {
         let windows = StreamWindows::new(true);
         let come = |millis: u64, bytes: u64| {
             clock.advance(Duration::from_millis(millis));
-            windows.came(bytes);
+            windows.add_bytes(bytes);
         };
         clock.advance(Duration::from_millis(300));
-        windows.begins();
+        windows.stream_started();
         (0..14).for_each(|_| come(10, 100));
         assert!(!windows.is_open.load(Ordering::Relaxed), "140 ms");
         (0..2).for_each(|_| come(10, 100));
         assert!(windows.is_open.load(Ordering::Relaxed), "160 ms");
         // What is left of the fourth window is too short to say anything.
-        windows.begins();
+        windows.stream_started();
         (0..5).for_each(|_| come(10, 200));
-        windows.ends();
-        windows.ends();
+        windows.stream_ended();
+        windows.stream_ended();
         come(500, 100);
-        let seen: Vec<_> = windows.seen().iter().map(|window| (window.streams, window.bytes)).collect();
-        assert_eq!(seen, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
-        assert!(windows.seen().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
-    }
-
-    /// A stream alone whose server takes 5 MB/s in steps, then two; looked at every 100 ms.
-    #[test]
-    fn what_fills_buffers_on_the_way_is_in_no_window_of_a_sender() {
-        let clock = SimulatedClock::new();
-        let _entered = clock.enter();
-        let windows = StreamWindows::new(true);
-        let looks = |streams: &mut [SentBytes<'_>]| {
-            streams.iter_mut().for_each(|stream| stream.begin(1_000));
-            let mut acknowledged = 1_000;
-            for came in [3_000_000, 0, 1_000_000, 500_000, 500_000] {
-                clock.advance(Duration::from_millis(100));
-                acknowledged += came;
-                streams.iter_mut().for_each(|stream| stream.look(acknowledged));
-            }
-        };
-        looks(&mut [SentBytes::new(&windows)]);
-        assert!(windows.is_open.load(Ordering::Relaxed), "three windows");
-        looks(&mut [SentBytes::new(&windows), SentBytes::new(&windows)]);
-        let seen = windows.seen();
-        let rates =
-            seen.iter().map(|window| (window.streams, (window.bytes as f64 / window.seconds / 1e6).round()));
-        let expected = [(1, 5.0), (1, 5.0), (1, 5.0), (2, 5.0), (2, 15.0), (2, 10.0)];
-        assert_eq!(rates.collect::<Vec<_>>(), expected, "{seen:?}");
+        let shown: Vec<_> = windows.windows().iter().map(|window| (window.streams, window.bytes)).collect();
+        assert_eq!(shown, [(1, 500), (1, 500), (1, 500), (2, 1000)]);
+        assert!(windows.windows().iter().all(|window| (window.seconds - 0.05).abs() < 1e-9));
     }
 
     #[test]
     fn what_is_fast_or_over_lets_the_others_begin() {
         let fast = StreamWindows::new(true);
-        fast.begins();
-        fast.came(ALONE_BYTES);
+        fast.stream_started();
+        fast.add_bytes(ALONE_BYTES);
         assert!(fast.is_open.load(Ordering::Relaxed));
         let over = StreamWindows::new(true);
-        over.begins();
-        over.ends();
+        over.stream_started();
+        over.stream_ended();
         assert!(
             over.is_open.load(Ordering::Relaxed) && StreamWindows::new(false).is_open.load(Ordering::Relaxed)
         );
@@ -264,12 +187,12 @@ mod tests {
         let clock = SimulatedClock::new();
         let _entered = clock.enter();
         let windows = StreamWindows::new(false);
-        windows.begins();
+        windows.stream_started();
         for _ in 0..2 * MOST_WINDOWS {
             clock.advance(WINDOW);
-            windows.came(1);
+            windows.add_bytes(1);
         }
-        assert_eq!(windows.seen().len(), MOST_WINDOWS);
+        assert_eq!(windows.windows().len(), MOST_WINDOWS);
         assert_eq!(windows.closes.load(Ordering::Relaxed), u64::MAX);
     }
 }

@@ -28,7 +28,7 @@ impl LocalNic {
         let address: Option<IpAddr> = text.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let is_meant = |one: &&InterfaceAddress| match address {
             Some(address) => one.address == address,
-            None => one.interface == text || plain(&one.interface) == text,
+            None => one.interface == text || one.interface_name() == text,
         };
         let Some(found) = all.iter().find(is_meant) else {
             let what = match address {
@@ -37,8 +37,8 @@ impl LocalNic {
             };
             return Err(Failure::Lacks(format!("--nic {text}: {what}")));
         };
-        let name = plain(&found.interface).to_string();
-        let own = all.iter().filter(|one| plain(&one.interface) == name);
+        let name = found.interface_name().to_string();
+        let own = all.iter().filter(|one| one.interface_name() == name);
         Ok(LocalNic { networks: own.map(|one| (one.address, one.prefix)).collect(), name, address })
     }
 
@@ -46,11 +46,6 @@ impl LocalNic {
     pub(crate) fn is_connected_to(&self, peer: IpAddr) -> bool {
         self.networks.iter().any(|(own, prefix)| network_contains(*own, *prefix, peer))
     }
-}
-
-/// An IPv4 address may carry a label (`eth0:backup`) in place of its interface's name.
-fn plain(interface: &str) -> &str {
-    interface.split(':').next().unwrap_or(interface)
 }
 
 #[cfg(test)]

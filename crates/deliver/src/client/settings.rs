@@ -1,10 +1,10 @@
-//! What all connections of a transfer have in common.
+//! The settings of a transfer's connections: made once, cloned for each NIC.
 
 use super::address_book::AddressBook;
+use super::nic::LocalNic;
 use crate::dialled::AwaitedConnections;
 use crate::flow_sockets::FlowSockets;
 use crate::get::error::GetError;
-use crate::get::nic::LocalNic;
 use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
@@ -79,11 +79,10 @@ impl<'a> ClientSettings<'a> {
         ClientSettings { awaited, ..self }
     }
 
-    /// The same, with these addresses for those of the URLs' hosts, where there are some.
-    pub(crate) fn with_addresses(self, urls: &[HttpUrl], addresses: &[SocketAddr]) -> Self {
+    /// From now on these are the addresses of the URLs' hosts, where there are some, also for clones.
+    pub(crate) fn enter_addresses(&self, urls: &[HttpUrl], addresses: &[SocketAddr]) {
         let urls = urls.iter().filter(|_| !addresses.is_empty());
         urls.for_each(|url| self.book.enter(url, addresses, None));
-        self
     }
 
     /// The same, with all connections to one address of each name.
@@ -92,7 +91,7 @@ impl<'a> ClientSettings<'a> {
     }
 
     /// The same, with connections that are counted there.
-    pub(in crate::get) fn counted_in(self, sockets: &Arc<FlowSockets>) -> Self {
+    pub(crate) fn counted_in(self, sockets: &Arc<FlowSockets>) -> Self {
         ClientSettings { sockets: Arc::clone(sockets), ..self }
     }
 
@@ -106,7 +105,7 @@ impl<'a> ClientSettings<'a> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
     }
 
-    pub(in crate::get) fn is_stopped(&self) -> Result<(), GetError> {
+    pub(crate) fn check_stop(&self) -> Result<(), GetError> {
         if self.stop.is_ended() { Err(GetError::Interrupted) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! XML from outside: parsed whole, within limits.
+//! Topologies in XML from outside: parsed whole, within limits.
 
 use roxmltree::{Document, Error, Node, ParsingOptions};
 
@@ -6,7 +6,7 @@ use roxmltree::{Document, Error, Node, ParsingOptions};
 /// ten thousand.
 const MOST_NODES: u32 = 2_000_000;
 /// Elements in each other. lstopo needs two dozen for switches below switches.
-pub(crate) const DEEPEST: u32 = 200;
+const DEEPEST: u32 = 200;
 
 /// What is wrong with a topology in XML, and mostly the line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,13 +40,24 @@ pub(crate) fn parse(text: &str) -> Result<Document<'_>, TopologyError> {
         return Err(TopologyError::Entities { line: line(text, at) });
     }
     let options = ParsingOptions { allow_dtd: true, nodes_limit: MOST_NODES, ..Default::default() };
-    Document::parse_with_options(text, options).map_err(|error| match error {
+    let document = Document::parse_with_options(text, options).map_err(|error| match error {
         Error::NoRootNode => TopologyError::NoXml,
         Error::UnclosedRootNode | Error::UnexpectedEndOfStream => {
             TopologyError::CutOff { line: line(text, text.len()) }
         }
         _ => TopologyError::Damaged { error },
-    })
+    })?;
+    let mut level = vec![document.root_element()];
+    for _ in 0..=DEEPEST {
+        level = level.iter().flat_map(Node::children).filter(Node::is_element).collect();
+    }
+    match level.first() {
+        Some(element) => {
+            let what = format!("elements are nested more than {DEEPEST} deep: no topology");
+            Err(TopologyError::at(text, *element, what))
+        }
+        None => Ok(document),
+    }
 }
 
 /// Line of a place in a text, from 1.

@@ -1,7 +1,7 @@
 //! The bytes of a client's connection, in the clear or under TLS.
 
-use super::client::settings::ClientSettings;
-use super::error::GetError;
+use super::settings::ClientSettings;
+use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 #[cfg(test)]
 use crate::tests::network;
@@ -36,7 +36,7 @@ impl ClientWire {
         loop {
             match handshake.go_on(&stream) {
                 Ok(()) => break,
-                Err(error) if is_waiting(&error) && clock::now() < until => settings.is_stopped()?,
+                Err(error) if is_waiting(&error) && clock::now() < until => settings.check_stop()?,
                 Err(error) => return Err(of_handshake(url, error)),
             }
         }
@@ -94,7 +94,7 @@ fn of_handshake(url: &HttpUrl, error: io::Error) -> GetError {
     let authority = url.authority();
     let within = error.get_ref().and_then(|within| within.downcast_ref::<rustls::Error>());
     let why = match within {
-        None => return GetError::Broken { url: url.to_string(), error },
+        None => return GetError::broken(url, error),
         Some(rustls::Error::InvalidCertificate(why)) => of_certificate(why),
         Some(rustls::Error::InvalidMessage(_)) => {
             "it does not speak TLS there; is it http://, or another port?".into()

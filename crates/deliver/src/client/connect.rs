@@ -1,13 +1,14 @@
 //! A connection is opened to one of the addresses of a host: the next is tried beside one that is silent
 //! (RFC 8305), so that a dead one costs a short while, and only once.
 
+use super::ClientSettings;
 use super::address_book::TakenAddress;
-use super::{ClientSettings, LOOK};
 use crate::dialled::AwaitedConnections;
 use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use linerate_system::clock;
 use linerate_system::readiness::begin_connect;
+use linerate_system::stop::STOP_CHECK;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -88,7 +89,7 @@ pub(super) fn connect(
         if attempts.is_empty() {
             return Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) });
         }
-        settings.is_stopped()?;
+        settings.check_stop()?;
         if let Some(open) = first_answer(settings, url, &mut attempts, &mut failures)? {
             return Ok(open);
         }
@@ -103,7 +104,7 @@ fn opened_by_other_end(
 ) -> Result<(TcpStream, TakenAddress), GetError> {
     let no_connection = |why: String| GetError::Unreachable { authority: url.authority(), why };
     let came = awaited.next(settings.stop).and_then(|stream| Ok((stream.peer_addr()?, stream)));
-    settings.is_stopped()?;
+    settings.check_stop()?;
     let (peer, stream) =
         came.map_err(|error| no_connection(format!("the other host opened none: {error}")))?;
     settings.book.enter(url, &[SocketAddr::new(peer.ip(), url.port)], None);
@@ -138,7 +139,7 @@ fn first_answer(
     attempts: &mut Vec<Attempt>,
     failures: &mut Vec<String>,
 ) -> Result<Option<(TcpStream, TakenAddress)>, GetError> {
-    let broken = |error| GetError::Broken { url: url.to_string(), error };
+    let broken = |error| GetError::broken(url, error);
     let patience = CONNECT.min(settings.timeout);
     let (mut waiting, mut open, is_alone) = (Vec::new(), None, attempts.len() == 1);
     for attempt in attempts.drain(..) {
@@ -169,9 +170,9 @@ fn first_answer(
     Ok(Some((stream, taken)))
 }
 
-fn failed(taken: &TakenAddress, why: &ConnectError) -> String {
-    taken.failed();
-    format!("{}: {why}", taken.address)
+fn failed(taken_address: &TakenAddress, why: &ConnectError) -> String {
+    taken_address.failed();
+    format!("{}: {why}", taken_address.address)
 }
 
 /// One sentence's part, also where there are many.
@@ -189,8 +190,8 @@ fn prepared(socket: Socket) -> io::Result<TcpStream> {
     socket.set_nonblocking(false)?;
     linerate_transport::admission::prepare_control(&socket)?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(LOOK))?;
-    stream.set_write_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(STOP_CHECK))?;
+    stream.set_write_timeout(Some(STOP_CHECK))?;
     Ok(stream)
 }
 

@@ -1,6 +1,6 @@
 //! A file of our own: made so that nothing that is there is touched, without a name unless it is to be kept.
 
-use super::target::Target;
+use super::target::AccessTarget;
 use linerate_facts::failure::Failure;
 use linerate_system::file::{grow_to, lies_in_memory};
 use linerate_system::storage::{Opening, create, create_nameless, reopen};
@@ -13,7 +13,7 @@ pub(super) const PREFIX: &str = "linerate-disk-";
 
 /// A file of our own.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct OwnFile {
     pub(super) source: usize,
     pub(super) index: usize,
     /// Its name, or the one that it would have.
@@ -30,10 +30,10 @@ pub(super) struct Made {
     pub(super) stamped: Option<u64>,
 }
 
-impl Made {
+impl OwnFile {
     /// Makes one in the directory that is this source; nothing is written yet.
     pub(super) fn make(
-        target: &Target,
+        target: &AccessTarget,
         (source, index, is_log): (usize, usize, bool),
         number: usize,
         keep: bool,
@@ -53,7 +53,7 @@ impl Made {
         if !named && path.symlink_metadata().is_ok_and(|there| is_same(&there, &file)) {
             named = std::fs::remove_file(&path).is_err();
         }
-        Ok(Made { source, index, path, named, file, written: 0, length: 0, is_log, stamped: None })
+        Ok(OwnFile { source, index, path, named, file, written: 0, length: 0, is_log, stamped: None })
     }
 
     /// What it is called in an error.

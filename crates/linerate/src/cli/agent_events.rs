@@ -1,4 +1,4 @@
-//! What an agent tells of iperf3's clients: a line for each test, on a thread of its own, for who reads our
+//! What an agent prints of iperf3's clients: a line for each test, on a thread of its own, for who reads our
 //! output may have stopped to.
 
 use super::output::Output;
@@ -15,31 +15,31 @@ const WAITING: usize = 64;
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Writes lines that nobody need read.
-pub(super) struct Teller {
+pub(super) struct EventPrinter {
     lines: Option<SyncSender<String>>,
-    /// None where no thread was to be had: nothing is told then.
+    /// None where no thread was to be had: nothing is printed then.
     writer: Option<JoinHandle<()>>,
 }
 
-impl Teller {
+impl EventPrinter {
     /// To standard output.
-    pub(super) fn start(output: &Output) -> Teller {
+    pub(super) fn start(output: &Output) -> EventPrinter {
         let output = output.clone();
-        Teller::writing(move |line| {
+        EventPrinter::writing(move |line| {
             // Nobody may read it any more.
             let _ = output.print(line);
         })
     }
 
-    fn writing(write: impl Fn(&str) + Send + 'static) -> Teller {
+    fn writing(write: impl Fn(&str) + Send + 'static) -> EventPrinter {
         let (lines, waiting) = sync_channel::<String>(WAITING);
-        let writer = std::thread::Builder::new().name("told".into());
+        let writer = std::thread::Builder::new().name("events".into());
         let writer = writer.spawn(move || waiting.iter().for_each(|line| write(&line)));
-        Teller { lines: Some(lines), writer: writer.ok() }
+        EventPrinter { lines: Some(lines), writer: writer.ok() }
     }
 
     /// Tells of a test that ended, and of a client that got none.
-    pub(super) fn tell(&self, event: &ServerEvent) {
+    pub(super) fn print(&self, event: &ServerEvent) {
         if let (Some(lines), Some(line)) = (&self.lines, line(event)) {
             // Full: anyone who reads has not for a while.
             let _ = lines.try_send(line);
@@ -47,7 +47,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for EventPrinter {
     fn drop(&mut self) {
         self.lines = None;
         let patience = clock::now() + FAREWELL;
@@ -86,12 +86,12 @@ mod tests {
     fn nobody_waits_for_who_does_not_read() {
         let written = Arc::new(AtomicUsize::new(0));
         let (writing, began) = (written.clone(), Instant::now());
-        let teller = Teller::writing(move |_| {
+        let printer = EventPrinter::writing(move |_| {
             writing.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_secs(3600));
         });
-        (0..10 * WAITING).for_each(|_| teller.tell(&refused()));
-        drop(teller);
+        (0..10 * WAITING).for_each(|_| printer.print(&refused()));
+        drop(printer);
         assert!(began.elapsed() < Duration::from_secs(10));
         assert!(written.load(Ordering::Relaxed) <= 1);
     }
@@ -99,9 +99,10 @@ mod tests {
     #[test]
     fn the_last_line_is_written() {
         let (sender, lines) = std::sync::mpsc::channel();
-        let teller = Teller::writing(move |line| sender.send(line.to_string()).expect("somebody listens"));
-        teller.tell(&refused());
-        drop(teller);
+        let printer =
+            EventPrinter::writing(move |line| sender.send(line.to_string()).expect("somebody listens"));
+        printer.print(&refused());
+        drop(printer);
         let line = lines.recv_timeout(Duration::from_secs(10)).expect("a line");
         assert_eq!(line, "iperf3 client 192.0.2.1:5201 refused: busy\n");
     }

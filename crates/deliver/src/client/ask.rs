@@ -1,0 +1,154 @@
+//! Asks a server over a connection that may have closed meanwhile, and reads what is no file of its answers.
+
+use super::{ClientSettings, HttpConnection};
+use crate::get::error::GetError;
+use crate::http::chunked::ChunkedBody;
+use crate::http::head::ResponseHead;
+use crate::http::url::HttpUrl;
+use crate::patience::busy_wait;
+use linerate_facts::printable::foreign;
+use linerate_system::clock;
+
+/// The most bytes of an answer that is no file: a store's list has 1000 keys of 1024 bytes, each letter of them in up to
+/// three.
+pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
+const READ_BYTES: usize = 16 << 10;
+
+/// Opens a connection where this one does not serve.
+pub(crate) fn connected<'c, 'a>(
+    connection: &'c mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    url: &HttpUrl,
+) -> Result<&'c mut HttpConnection<'a>, GetError> {
+    if !connection.as_ref().is_some_and(|open| open.serves(url)) {
+        *connection = None;
+    }
+    match connection {
+        Some(open) => Ok(open),
+        None => Ok(connection.insert(HttpConnection::open(settings, url)?)),
+    }
+}
+
+/// A server may close a connection that it kept at any time: then a new one is asked.
+pub(crate) fn ask_again<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    method: &str,
+    url: &HttpUrl,
+    lines: &str,
+) -> Result<ResponseHead, GetError> {
+    let was_open = connection.as_ref().is_some_and(|open| open.serves(url));
+    match connected(connection, settings, url)?.ask(method, url, lines) {
+        Err(GetError::Broken { .. }) if was_open => {
+            *connection = None;
+            connected(connection, settings, url)?.ask(method, url, lines)
+        }
+        answered => answered,
+    }
+}
+
+/// As [`ask_again`]. `linerate serve` that cannot answer just now (503), and keeps the connection, is asked again after the
+/// time that it names: it has other clients, too.
+pub(crate) fn ask_when_free<'a>(
+    connection: &mut Option<HttpConnection<'a>>,
+    settings: &'a ClientSettings<'a>,
+    method: &str,
+    url: &HttpUrl,
+    lines: &str,
+) -> Result<ResponseHead, GetError> {
+    let begun = clock::now();
+    loop {
+        let head = ask_again(connection, settings, method, url, lines)?;
+        let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
+        let is_busy = is_ours && head.status == 503 && head.keeps_alive();
+        let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
+        let Some(wait) = busy_wait(begun, head.headers.text("retry-after")) else { return Ok(head) };
+        if method != "HEAD" {
+            open.read_text(Some(length(&head, url)?), url)?;
+        }
+        tracing::debug!(%url, ?wait, "the server is busy and is asked again");
+        settings.stop.wait(wait);
+        settings.check_stop()?;
+    }
+}
+
+/// Statuses that are no file.
+pub(crate) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError> {
+    let (url, status) = (url.to_string(), head.status);
+    match status {
+        200 | 206 => {}
+        404 | 410 => return Err(GetError::NotFound { url }),
+        401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
+        503 => return Err(GetError::Overloaded { url }),
+        412 | 416 => return Err(GetError::Changed { url }),
+        421 => return Err(GetError::OtherName { url }),
+        _ => return Err(GetError::Status { url, status }),
+    }
+    match head.headers.text("content-encoding") {
+        Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
+            Err(GetError::Packed { url, encoding: foreign(encoding) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the body of an answer has.
+pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
+    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
+    let chunked = head.headers.all("transfer-encoding").next().is_some();
+    let length = head.headers.content_length().map_err(no_http)?.filter(|_| !chunked);
+    length.ok_or_else(|| GetError::NoLength { url: url.to_string() })
+}
+
+/// A body that is no file: of a length that is said, in chunks, or until the end of the connection.
+pub(crate) fn read_body(
+    connection: &mut HttpConnection<'_>,
+    head: &ResponseHead,
+    url: &HttpUrl,
+) -> Result<Vec<u8>, GetError> {
+    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
+    if matches!(head.status, 204 | 304) {
+        return Ok(Vec::new());
+    }
+    if head.headers.has_word("transfer-encoding", "chunked") {
+        return read_chunks(connection, url);
+    }
+    match head.headers.content_length().map_err(no_http)? {
+        Some(bytes) if bytes <= MOST_ANSWER_BYTES => connection.read_text(Some(bytes), url),
+        Some(_) => Err(GetError::LongAnswer { url: url.to_string() }),
+        None => {
+            connection.spend();
+            let (mut body, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
+            loop {
+                match connection.read(&mut chunk, url)? {
+                    0 => return Ok(body),
+                    read => body.extend_from_slice(&chunk[..read]),
+                }
+                if body.len() as u64 > MOST_ANSWER_BYTES {
+                    return Err(GetError::LongAnswer { url: url.to_string() });
+                }
+            }
+        }
+    }
+}
+
+fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+    let (mut chunks, mut body, mut buffer) = (ChunkedBody::begin(), Vec::new(), vec![0; READ_BYTES]);
+    while !chunks.is_over() {
+        let wanted = chunks.wants(READ_BYTES);
+        let read = connection.read(&mut buffer[..wanted], url)?;
+        if read == 0 {
+            return Err(GetError::CutShort { url: url.to_string(), missing: 1 });
+        }
+        let taken = chunks.take(&buffer[..read], &mut body);
+        if taken.is_err() || body.len() as u64 > MOST_ANSWER_BYTES {
+            connection.spend();
+            return Err(if taken.is_err() {
+                GetError::NoLength { url: url.to_string() }
+            } else {
+                GetError::LongAnswer { url: url.to_string() }
+            });
+        }
+    }
+    Ok(body)
+}
