@@ -133,7 +133,7 @@ impl ProgramExperiment {
         }));
         let seconds = LONGEST.as_secs();
         let mut words = format!(
-            "For {seconds} s at most, in slots of about half a second, linerate takes {}; 20 % where that is not enough, and \
+            "For {seconds} s at most, in slots of a tenth of a second to half of one, linerate takes {}; 20 % where that is not enough, and \
              half where the program loses a quarter. Nothing is written.\n",
             listed(&parts.iter().map(String::as_str).collect::<Vec<_>>(), 8)
         );

@@ -19,7 +19,7 @@ impl Explanation {
     /// Takes the verdict of the shares where they decide; a part that has room by its share is not named, either.
     /// `untaken`: what could not be taken from.
     pub fn measured(&mut self, record: &ShareRecord, untaken: &[ShareFigure]) {
-        let found = SharesVerdict::of(record);
+        let found = SharesVerdict::of(record, &[]);
         let moved = self.bottleneck.sentences.first().cloned();
         // Takers are not in its place there: that its CPUs have room says nothing of these.
         let is_beyond = matches!(self.bottleneck.kind, LimitKind::Quota | LimitKind::Steal);

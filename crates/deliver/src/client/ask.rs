@@ -1,7 +1,7 @@
 //! Asks a server over a connection that may have closed meanwhile, and reads what is no file of its answers.
 
 use super::{ClientSettings, HttpConnection};
-use crate::get::error::GetError;
+use crate::get::error::{GetError, MOST_ANSWER_BYTES};
 use crate::http::chunked::ChunkedBody;
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
@@ -9,9 +9,6 @@ use crate::patience::busy_wait;
 use linerate_facts::printable::foreign;
 use linerate_system::clock;
 
-/// The most bytes of an answer that is no file: a store's list has 1000 keys of 1024 bytes, each letter of them in up to
-/// three.
-pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 const READ_BYTES: usize = 16 << 10;
 
 /// Opens a connection where this one does not serve.

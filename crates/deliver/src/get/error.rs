@@ -1,7 +1,6 @@
 //! Why a file was not fetched.
 
 use crate::blocks::BlockListError;
-use crate::client::ask::MOST_ANSWER_BYTES;
 use crate::http::head::HeadError;
 use crate::http::url::{HttpUrl, UrlError};
 use crate::listing::ListingError;

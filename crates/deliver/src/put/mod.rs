@@ -4,7 +4,7 @@
 mod body;
 pub(crate) mod error;
 mod sent_bytes;
-mod sources;
+pub(crate) mod sources;
 mod stream;
 
 use crate::client::{ClientSettings, HttpConnection};

@@ -8,6 +8,7 @@ use super::output::Output;
 use super::run::gentle;
 use super::saving::{ResultTarget, conducted};
 use linerate_facts::failure::Failure;
+use linerate_measure::measure::access::AccessJob;
 use linerate_measure::run::disk::{BestAlone, DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
 use linerate_report::results;
@@ -83,14 +84,17 @@ fn parts(args: &DiskArgs, output: &Output) -> Result<Vec<(Vec<String>, DiskSpec)
 fn one_by_one(args: &DiskArgs) -> Result<Vec<(Vec<String>, DiskSpec)>, Failure> {
     let grid = args.job.grid(USUAL_SECONDS);
     let is_device = |path: &PathBuf| path.starts_with("/dev") && !path.starts_with("/dev/shm");
-    if grid.sources.len() < 2 || !grid.sources.first().is_some_and(is_device) {
+    if grid.alike.sources.len() < 2 || !grid.alike.sources.first().is_some_and(is_device) {
         return Err(Failure::usage(
             "--tax holds file systems against the block device below them: give --source /dev/NAME first, then a --source in \
              each file system",
         ));
     }
-    let alone = |source: &PathBuf| DiskGrid { sources: vec![source.clone()], ..grid.clone() };
-    Ok(grid.sources.iter().map(|source| (Vec::new(), spec_of(args, alone(source)))).collect())
+    let alone = |source: &PathBuf| {
+        let alike = AccessJob { sources: vec![source.clone()], ..grid.alike.clone() };
+        DiskGrid { alike, ..grid.clone() }
+    };
+    Ok(grid.alike.sources.iter().map(|source| (Vec::new(), spec_of(args, alone(source)))).collect())
 }
 
 fn spec_of(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {

@@ -5,8 +5,8 @@ use super::arguments::{JobArgs, SEED};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_size;
-use linerate_measure::measure::access::FileLayout;
 use linerate_measure::measure::access::fio_job::{self, FioJob};
+use linerate_measure::measure::access::{AccessJob, FileLayout};
 use linerate_measure::run::Run;
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
 use linerate_system::file::folder_of;
@@ -45,7 +45,19 @@ pub(super) fn make_absent(job: &mut FioJob, keep: bool) {
 /// One section as a grid; the checks are those of the command line.
 pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
     DiskGrid {
-        sources: job.sources.clone(),
+        alike: AccessJob {
+            sources: job.sources.clone(),
+            direct: job.direct,
+            fsync: job.fsync,
+            sync: job.sync,
+            reorder: args.reorder,
+            verify: args.verify,
+            seconds: job.seconds,
+            requests_per_second: job.requests_per_second,
+            limit_bytes_per_second: job.limit_bytes_per_second,
+            seed: SEED,
+            ..AccessJob::plain(job.access, job.order)
+        },
         workers: vec![job.workers],
         transfers: vec![job.transfer_bytes],
         queue_depths: vec![job.queue_depth],
@@ -54,15 +66,6 @@ pub(super) fn grid(job: &FioJob, args: &JobArgs) -> DiskGrid {
         layouts: vec![job.layout],
         engines: vec![job.engine],
         parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None },
-        direct: job.direct,
-        fsync: job.fsync,
-        sync: job.sync,
-        reorder: args.reorder,
-        verify: args.verify,
-        seconds: job.seconds,
-        requests_per_second: job.requests_per_second,
-        limit_bytes_per_second: job.limit_bytes_per_second,
-        seed: SEED,
     }
 }
 

@@ -58,17 +58,16 @@ pub(super) fn run(args: RunArgs, url: HttpUrl, gate: &Option<Gate>, output: &Out
         (_, true) => RunFlow::NetworkToMemory,
         (_, false) => RunFlow::NetworkToDisk,
     };
-    let goal = Goal {
+    let goal = args.with_time(Goal {
         flow,
         sinks: args.sink.clone(),
         protocols: vec![Protocol::Tcp],
         seconds: args.seconds,
-        repeats: args.repeats.unwrap_or(ROUNDS),
-        budget_seconds: args.budget,
         workers: Some(args.method.workers.unwrap_or(WORKERS)),
         rate_limit: args.gentle.rate_limit,
         ..Goal::default()
-    };
+    });
+    let goal = Goal { repeats: args.repeats.unwrap_or(ROUNDS), ..goal };
     let spec = ServerFlowSpec {
         url,
         goal,

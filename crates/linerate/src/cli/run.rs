@@ -23,16 +23,14 @@ pub(super) fn run(args: RunArgs, output: &Output) -> Result<u8, Failure> {
     let sink_room = StorageLimits { keep_bytes: None, limit_bytes: args.sink_limit };
     let (goal, spec) = flow_of(args.ends.clone(), args.method.clone(), args.protocol, &args.gentle)?;
     let protocols = run_flow::check(args.run_flow, &goal, &spec, &args.sink)?;
-    let goal = Goal {
+    let goal = args.with_time(Goal {
         flow: args.run_flow,
         sinks: args.sink.clone(),
         protocols,
         seconds: args.seconds,
-        repeats: args.rounds(),
-        budget_seconds: args.budget,
         experiment: !args.observe,
         ..goal
-    };
+    });
     let spec = RunSpec { stages: args.stages.clone(), sink_room, ..spec };
     let target = ResultTarget::of(&args.output, &gate);
     conducted(target, "run", &args.live, true, output, |context| conduct(context, goal, &spec))

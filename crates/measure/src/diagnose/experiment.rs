@@ -10,7 +10,7 @@ use linerate_model::plan::ResourceKind;
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::{
     Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource, Undecided,
-    decide, estimate_with_costs, planned_id,
+    decide, estimate, planned_id,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
@@ -40,7 +40,7 @@ pub(super) fn measured(
 ) -> Option<Measured> {
     let path = figures.path(prediction.protocol)?;
     let record = path.experiment.as_deref()?;
-    let found = SharesVerdict::with_costs(record, &costs(prediction, figures, record));
+    let found = SharesVerdict::of(record, &costs(prediction, figures, record));
     let flow = prediction.achieved(figures).sentence_of(prediction.flow);
     let (verdict, bottleneck) = match found.limit.clone() {
         Some(mut limit) => {
@@ -94,13 +94,9 @@ pub struct SharesVerdict {
 }
 
 impl SharesVerdict {
-    pub fn of(record: &ShareRecord) -> Self {
-        Self::with_costs(record, &[])
-    }
-
     /// `costs`: CPU nanoseconds of a byte of each resource, where they are known.
-    fn with_costs(record: &ShareRecord, costs: &[Option<f64>]) -> Self {
-        let report = estimate_with_costs(record, costs);
+    pub fn of(record: &ShareRecord, costs: &[Option<f64>]) -> Self {
+        let report = estimate(record, costs);
         let decision = decide(record, &report);
         let raised = report.raised.iter().map(raise_figure);
         SharesVerdict {

@@ -132,7 +132,7 @@ fn reads_of(reads: usize, block_bytes: usize) -> usize {
 
 /// What limits the flow is known from it alone.
 pub(super) fn decides(record: &ShareRecord) -> bool {
-    matches!(decide(record, &estimate(record)), Decision::Measured(_) | Decision::Tie(_))
+    matches!(decide(record, &estimate(record, &[])), Decision::Measured(_) | Decision::Tie(_))
 }
 
 /// Each part can be taken from, one after the other, in the time that there is.

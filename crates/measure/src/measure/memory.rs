@@ -33,7 +33,7 @@ pub(crate) fn measure(stages: &mut Stages<'_>) {
     let schedule = stages.plan.schedule;
     let windows = WindowSpec {
         warm_up: Duration::from_millis(60),
-        window: Duration::from_secs_f64(schedule.alone_seconds.min(0.15)),
+        window: Duration::from_secs_f64(schedule.alone_seconds.min(0.1)),
         repeats: schedule.repeats.max(1),
     };
     for kernel in [Kernel::Read, Kernel::Copy] {

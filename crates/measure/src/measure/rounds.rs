@@ -17,9 +17,10 @@ use super::transfer;
 use super::window::WindowSpec;
 use super::{STARTING_SECONDS, Stages};
 use crate::event::STEADY;
+use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
-    LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
+    FEWEST_ROUNDS, LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
 };
 use linerate_system::clock;
 use std::time::Duration;
@@ -58,7 +59,10 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;
         }
-        let all = stage_order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
+        let mut all = stage_order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
+        // Beside an experiment a short budget holds each other protocol once: what limits it is observed.
+        let is_once = stages.goal.experiments() && rounds <= FEWEST_ROUNDS && round > 0;
+        all.retain(|at| !is_once || turns[*at].is_of(stages.goal.protocols.first()));
         take_round(stages, &mut turns, &all, peers, round, rounds);
         // Without a network there is no path, and nothing to hold further reads against.
         let mut flows = turns.iter().filter(|turn| turn.label().0 != Stage::Disk).peekable();
@@ -148,13 +152,10 @@ fn flow_steadily(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers)
 /// The path over the first protocol, and the slowest of what was measured beside it.
 fn deciding(stages: &Stages<'_>, turns: &[Turn]) -> Option<[usize; 2]> {
     let protocol = stages.goal.protocols.first().copied()?;
-    let of_it = |turn: &Turn| match &turn.what {
-        TurnKind::Disks(..) => true,
-        TurnKind::Flow(flow, _) => flow.protocol == protocol,
-    };
     let rate = |at: &usize| turns[*at].figure(stages).map_or(f64::INFINITY, |figure| figure.bytes_per_second);
-    let (paths, parts): (Vec<usize>, Vec<usize>) =
-        (0..turns.len()).filter(|at| of_it(&turns[*at])).partition(|at| turns[*at].label().0 == Stage::Path);
+    let (paths, parts): (Vec<usize>, Vec<usize>) = (0..turns.len())
+        .filter(|at| turns[*at].is_of(Some(&protocol)))
+        .partition(|at| turns[*at].label().0 == Stage::Path);
     let part = parts.into_iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     Some([part, *paths.first()?])
 }
@@ -306,6 +307,14 @@ impl Turn {
                 repeats: 1,
             },
             TurnKind::Flow(flow, _) => WindowSpec { repeats: 1, ..flow.windows },
+        }
+    }
+
+    /// Over this protocol, or over none.
+    fn is_of(&self, protocol: Option<&Protocol>) -> bool {
+        match &self.what {
+            TurnKind::Disks(..) => true,
+            TurnKind::Flow(flow, _) => Some(&flow.protocol) == protocol,
         }
     }
 

@@ -93,11 +93,13 @@ impl RunFlow {
     }
 }
 
-/// What an experiment takes of the usual budget, and of a longer one.
-const EXPERIMENT_SECONDS: f64 = 28.0;
-const EXPERIMENT_OF_BUDGET: f64 = 0.4;
+/// All stages, with what an experiment mostly needs; and six rounds of them where nothing is taken.
+const BUDGET_SECONDS: f64 = 40.0;
+const OBSERVING_BUDGET_SECONDS: f64 = 57.0;
+/// What an experiment takes of the budget at most.
+const EXPERIMENT_OF_BUDGET: f64 = 0.5;
 /// A run of less has no time for one.
-const LEAST_BUDGET_SECONDS: f64 = 40.0;
+const LEAST_BUDGET_SECONDS: f64 = 30.0;
 /// Reads of a flow with a rate limit are so short that they come at least this often, seconds.
 const LIMITED_READ_SECONDS: f64 = 0.02;
 const SHORTEST_READ_BYTES: u64 = 64 << 10;
@@ -111,15 +113,23 @@ impl Goal {
     /// Something is taken from the path: where it was asked for, nothing bounds what is moved, nothing is stored for it,
     /// and there is time.
     pub fn experiments(&self) -> bool {
-        let is_bounded = self.rate_limit.is_some() || self.idle;
-        let has_time = self.seconds.is_none() && self.budget_seconds >= LEAST_BUDGET_SECONDS;
-        self.experiment && self.flow == RunFlow::DiskToNetwork && !is_bounded && has_time
+        self.may_be_taken_from() && self.budget_seconds >= LEAST_BUDGET_SECONDS
+    }
+
+    /// As long as there is time.
+    fn may_be_taken_from(&self) -> bool {
+        let is_bounded = self.rate_limit.is_some() || self.idle || self.seconds.is_some();
+        self.experiment && self.flow == RunFlow::DiskToNetwork && !is_bounded
+    }
+
+    /// Time for all measurements, where the user has named none, seconds.
+    pub fn usual_budget_seconds(&self) -> f64 {
+        if self.may_be_taken_from() { BUDGET_SECONDS } else { OBSERVING_BUDGET_SECONDS }
     }
 
     /// Observing the path and taking from it, at most, seconds.
     pub fn experiment_seconds(&self) -> f64 {
-        let seconds = EXPERIMENT_SECONDS.max(EXPERIMENT_OF_BUDGET * self.budget_seconds);
-        if self.experiments() { seconds } else { 0.0 }
+        if self.experiments() { EXPERIMENT_OF_BUDGET * self.budget_seconds } else { 0.0 }
     }
 
     /// The peer's sink is measured alone, too; not under a rate limit, which its writer would not heed.
@@ -144,15 +154,17 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_from_what_is_bounded_stores_or_has_no_time() {
-        let goal = Goal { experiment: true, budget_seconds: 57.0, ..Goal::default() };
-        assert!(goal.experiments() && goal.experiment_seconds() == 28.0);
-        assert_eq!(Goal { budget_seconds: 300.0, ..goal.clone() }.experiment_seconds(), 120.0);
+        let goal = Goal { experiment: true, budget_seconds: 40.0, ..Goal::default() };
+        assert!(goal.experiments() && goal.experiment_seconds() == 20.0);
+        assert_eq!(Goal { budget_seconds: 300.0, ..goal.clone() }.experiment_seconds(), 150.0);
+        assert_eq!(goal.usual_budget_seconds(), 40.0);
+        assert_eq!(Goal { experiment: false, ..goal.clone() }.usual_budget_seconds(), 57.0);
         let without = [
             Goal { experiment: false, ..goal.clone() },
             Goal { rate_limit: Some(1e9), ..goal.clone() },
             Goal { idle: true, ..goal.clone() },
             Goal { seconds: Some(1.0), ..goal.clone() },
-            Goal { budget_seconds: 39.0, ..goal.clone() },
+            Goal { budget_seconds: 29.0, ..goal.clone() },
             Goal { flow: RunFlow::DiskToDisk, ..goal.clone() },
             Goal { flow: RunFlow::NetworkToDisk, ..goal },
         ];

@@ -50,8 +50,10 @@ const MOST_TRIALS: f64 = 8.0;
 /// One sample of a round, seconds.
 const WINDOW_SECONDS: f64 = 0.7;
 const LONGEST_ALONE_SECONDS: f64 = 0.8;
-/// The same where what limits is measured by taking: what is alone then tells only how far that could be raised.
-const LONGEST_BESIDE_EXPERIMENT_SECONDS: f64 = 0.4;
+/// The same where what limits is measured by taking: what is alone then tells only how far that could be raised, and so do
+/// rounds.
+const LONGEST_BESIDE_EXPERIMENT_SECONDS: f64 = 0.2;
+const WINDOW_BESIDE_EXPERIMENT_SECONDS: f64 = 0.3;
 const SHORTEST_ALONE_SECONDS: f64 = 0.15;
 /// Two whole steps of a throttle. Less holds one step or none as it falls: samples of 0.04 s of a disk of 50 MB/s
 /// were 3,000 times as far apart as their median.
@@ -146,16 +148,19 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
             format!("with samples of {seconds} s as asked for, all measurements take about {total:.0} s");
         return (chosen, if total > budget { vec![note] } else { Vec::new() });
     }
-    let first = |alone: f64, limit: usize| sum(&work(&counts, &schedule(alone, WINDOW_SECONDS, limit, 0)));
-    let one_round = sum(&work(&counts, &schedule(0.0, WINDOW_SECONDS, 0, 1))) - first(0.0, 0);
+    let experiment = goal.experiment_seconds();
+    let (longest, window) = match experiment > 0.0 {
+        true => (LONGEST_BESIDE_EXPERIMENT_SECONDS, WINDOW_BESIDE_EXPERIMENT_SECONDS),
+        false => (LONGEST_ALONE_SECONDS, WINDOW_SECONDS),
+    };
+    let first = |alone: f64, limit: usize| sum(&work(&counts, &schedule(alone, window, limit, 0)));
+    let one_round = sum(&work(&counts, &schedule(0.0, window, 0, 1))) - first(0.0, 0);
     let six_rounds = first(SHORTEST_ALONE_SECONDS, 1) + f64::from(LEAST_ROUNDS) * one_round;
     let budget = left_of(budget, sources, six_rounds);
     // Half of what an experiment leaves: the stages are held against each other in rounds only where it decides nothing.
-    let experiment = goal.experiment_seconds();
     let share = if experiment > 0.0 { (budget - experiment) / 2.0 } else { budget / 3.0 };
     let part = share.min(budget - experiment - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
     let mut notes = Vec::new();
-    let longest = if experiment > 0.0 { LONGEST_BESIDE_EXPERIMENT_SECONDS } else { LONGEST_ALONE_SECONDS };
     let (alone, alone_limit) = match longest_that_fits(longest, |alone| first(alone, 0) <= part) {
         Some(alone) => (alone, 0),
         None => {
@@ -171,7 +176,7 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     let fitting =
         if one_round > 0.0 { (room / one_round + 1e-9).min(f64::from(u32::MAX)) as u32 } else { wished };
     let rounds = fitting.min(wished).max(FEWEST_ROUNDS.min(wished));
-    let mut chosen = schedule(alone, WINDOW_SECONDS, alone_limit, rounds);
+    let mut chosen = schedule(alone, window, alone_limit, rounds);
     // What is measured by taking needs no rounds to be confirmed.
     if rounds < LEAST_ROUNDS && one_round > 0.0 && experiment == 0.0 {
         let needed = first(alone, alone_limit) + f64::from(LEAST_ROUNDS) * one_round;

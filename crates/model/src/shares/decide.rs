@@ -210,12 +210,14 @@ pub fn may_stop(before: &ShareReport, now: &ShareReport) -> bool {
     now.slots >= LEAST_SLOTS && is_narrow(before) && is_narrow(now)
 }
 
-/// All that is known is known well enough.
+/// All that is known is known well enough, or does not matter beside what is.
 pub fn is_narrow(report: &ShareReport) -> bool {
-    let mut shares = known(report).map(|(_, share)| share.half_width / TARGET_HALF_WIDTH);
     let has_fit = report.sum.is_some() || report.raised.iter().any(|it| it.gain.is_some());
-    let gains = report.raised.iter().filter_map(|it| it.gain);
+    let is_known = |share: &Estimate| share.half_width <= TARGET_HALF_WIDTH;
+    let most =
+        known(report).map(|(_, share)| share).filter(is_known).max_by(|a, b| a.value.total_cmp(&b.value));
+    let mut gains = report.raised.iter().filter_map(|it| it.gain);
     has_fit
-        && shares.all(|width| width <= 1.0)
-        && gains.map(|gain| gain.half_width / RAISE_HALF_WIDTH).all(|width| width <= 1.0)
+        && known(report).all(|(_, share)| is_known(&share) || most.is_some_and(|most| is_less(share, most)))
+        && gains.all(|gain| gain.half_width <= RAISE_HALF_WIDTH || gain.high() < RAISES)
 }

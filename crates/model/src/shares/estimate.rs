@@ -116,15 +116,10 @@ pub struct CarryOver {
     pub lag: Estimate,
 }
 
-/// Shares of all that was taken. Never fails: what is not known says why.
-pub fn estimate(record: &ShareRecord) -> ShareReport {
-    estimate_with_costs(record, &[])
-}
-
-/// The same where it is known what a byte of each costs the CPUs, in nanoseconds, with kernel threads and interrupts: what
-/// is taken of it costs that as well. Of a flow that full CPUs limit the NIC would else have as large a share as sending has
-/// of the CPUs' time.
-pub fn estimate_with_costs(record: &ShareRecord, costs: &[Option<f64>]) -> ShareReport {
+/// Shares of all that was taken. Never fails: what is not known says why. `costs`: what a byte of each costs the CPUs, in
+/// nanoseconds, with kernel threads and interrupts, where that is known: what is taken of it costs that as well. Of a flow
+/// that full CPUs limit the NIC would else have as large a share as sending has of the CPUs' time.
+pub fn estimate(record: &ShareRecord, costs: &[Option<f64>]) -> ShareReport {
     let experiment = Experiment::of(record, costs);
     let flow = experiment.rates(|slot| slot.counted.flow.iter().map(|bytes| *bytes as f64).sum());
     experiment.report(&flow)
@@ -237,7 +232,7 @@ impl<'a> Experiment<'a> {
     fn fit(&self, y: &[f64], real: &[Vec<f64>]) -> Option<Fit> {
         let differences =
             |columns: &[Vec<f64>]| columns.iter().map(|column| halves(column)).collect::<Vec<_>>();
-        Fit::of(&halves(y), &differences(real), &differences(&self.meant))
+        Fit::of_differences(&halves(y), &differences(real), &differences(&self.meant))
     }
 
     fn report(&self, flow: &[f64]) -> ShareReport {

@@ -12,7 +12,6 @@ mod schedule;
 pub use decide::{Decision, ShareLimit, Undecided, decide, is_narrow, may_stop};
 pub use estimate::{
     CarryOver, CpuCosts, NoShare, PoolShare, RaiseEffect, ResourceShare, ShareReport, estimate,
-    estimate_with_costs,
 };
 pub use fit::{Estimate, student};
 pub use noise::{Hopeless, ObservedFlow, timing};

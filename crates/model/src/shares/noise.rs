@@ -1,20 +1,27 @@
 //! How long a slot must be, and whether a share can be known in time: from a few seconds in which nothing is taken.
 
 use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Timing};
+use super::schedule::Cycle;
 
+/// Of a flow that shows a period, and of one that shows none: nothing holds bytes back for a while there.
 const LEAST_SETTLING_MS: u32 = 100;
-/// The scheduler needs so long until it has rebalanced threads.
-const SETTLING_OF_CPU_MS: u32 = 250;
+const SHORT_SETTLING_MS: u32 = 40;
 /// First what is best, then what will do where there is no time for that.
 const LEAST_WINDOWS: [LeastWindow; 2] =
     [LeastWindow { ms: 400, periods: 4, steps: 10.0 }, LeastWindow { ms: 300, periods: 3, steps: 5.0 }];
+/// Where the flow shows no period, a window is as short as this, for what a machine shared with others does varies alike
+/// over 20 ms and over a second: many short slots tell more than a few long ones. What the flow still feels of the slot
+/// before is tested, and makes slots longer.
+const SHORT_WINDOW_MS: u32 = 60;
+/// A short window holds so many steps of what is taken, and so many ticks; so many are not counted before it.
+const TAKEN_STEPS: f64 = 4.0;
+const SETTLING_TICKS: f64 = 2.0;
+const WINDOW_TICKS: f64 = 3.0;
 /// A window is a multiple of this where the flow has no period.
-const WINDOW_STEP_MS: u32 = 50;
+const WINDOW_STEP_MS: u32 = 20;
 const LONGEST_WINDOW_MS: u32 = 2000;
 /// A longer window is taken where it takes less than this part of the time.
 const WORTH_IT: f64 = 0.8;
-/// The mean of what is not used at a slot's end.
-const MEAN_UNUSED_MS: u32 = 50;
 /// A share that is known no better than this says nothing: 1 could not be told apart from a half.
 const HOPELESS_HALF_WIDTH: f64 = 0.3;
 /// Ticks that say something of a flow.
@@ -41,10 +48,9 @@ pub struct ObservedFlow<'a> {
     /// Bytes that each of the flow's threads moves at once, and the threads.
     pub step_bytes: Option<u64>,
     pub threads: Option<u32>,
-    /// CPU time is one of the things taken.
-    pub takes_cpu: bool,
-    /// Takers and raised settings.
+    /// Takers and raised settings, and takers of CPU time.
     pub columns: usize,
+    pub of_cpus: usize,
     /// Part of what the flow uses that is taken, e.g. 0.1.
     pub dose: f64,
     /// The longest time for taking.
@@ -80,29 +86,27 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
         return (NoiseReport::default(), Err(Hopeless::NoFlow));
     };
     let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
-    let settling_ms = settling_ms(flow, period_ms);
-    let slot_ms = |window_ms: u32| settling_ms.saturating_add(window_ms).saturating_add(MEAN_UNUSED_MS);
-    let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * f64::from(slot_ms(window_ms)) / 1e3;
-    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, curve.mean(), least));
+    let settling_ms = settling_ms(flow, period_ms, &curve);
+    let cycle =
+        |window_ms: u32| Cycle::of(Timing { settling_ms, window_ms, period_ms }, flow.columns, flow.of_cpus);
+    let slot_ms = |window_ms: u32| cycle(window_ms).mean_slot_ms();
+    let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * slot_ms(window_ms) / 1e3;
+    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, &curve, least));
     // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
     let fits = fewest_slots(best) <= flow.budget_seconds || flow.drain_seconds.is_some();
     let shortest = if fits { best } else { least };
+    let never = |why| (NoiseReport { allan: curve.allan_curve(), ..NoiseReport::default() }, Err(why));
     if shortest > LONGEST_WINDOW_MS {
-        let allan = curve.allan_curve();
-        return (
-            NoiseReport { allan, ..NoiseReport::default() },
-            Err(Hopeless::Slow { window_ms: shortest }),
-        );
+        return never(Hopeless::Slow { window_ms: shortest });
     }
     let seconds_to = |half_width: f64, window_ms: u32| {
-        seconds_to(half_width, flow, window_ms.saturating_add(settling_ms), curve.allan(window_ms))
+        slots_to(half_width, flow.dose, cycle(window_ms), curve.allan(window_ms)) * slot_ms(window_ms) / 1e3
     };
     let forecast = |window_ms: u32| seconds_to(TARGET_HALF_WIDTH, window_ms);
     if fewest_slots(shortest) > flow.budget_seconds {
-        let allan = curve.allan_curve();
         let (seconds, budget_seconds) = (fewest_slots(shortest), flow.budget_seconds);
-        let too_long = Hopeless::TooLong { seconds, budget_seconds, slot_ms: slot_ms(shortest), period_ms };
-        return (NoiseReport { allan, ..NoiseReport::default() }, Err(too_long));
+        let slot_ms = slot_ms(shortest).ceil() as u32;
+        return never(Hopeless::TooLong { seconds, budget_seconds, slot_ms, period_ms });
     }
     // A longer window must be worth it: its noise is known from fewer values.
     let windows = (1..=LONGEST_WINDOW_MS / shortest).map(|times| times * shortest);
@@ -118,35 +122,45 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
     (report, if in_time { Ok(timing) } else { Err(hopeless) })
 }
 
-fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>) -> u32 {
+fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>, curve: &FlowCurve) -> u32 {
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(10.0 * seconds));
     let drain = flow.drain_seconds.map(milliseconds);
-    let cpu = flow.takes_cpu.then_some(SETTLING_OF_CPU_MS);
-    [round_trips, drain, cpu, period_ms].into_iter().flatten().fold(LEAST_SETTLING_MS, u32::max)
+    let short = SHORT_SETTLING_MS.max(milliseconds(SETTLING_TICKS * curve.tick_seconds));
+    let least = period_ms.map_or(short, |period| period.max(LEAST_SETTLING_MS));
+    [round_trips, drain].into_iter().flatten().fold(least, u32::max)
 }
 
 /// A whole number of periods that holds enough of them, of steps and of round trips.
 fn shortest_window_ms(
     flow: &ObservedFlow<'_>,
     period_ms: Option<u32>,
-    bytes_per_second: f64,
+    curve: &FlowCurve,
     least: LeastWindow,
 ) -> u32 {
+    let bytes_per_second = curve.mean();
     let at_once = flow.step_bytes.zip(flow.threads).map(|(step, threads)| step as f64 * f64::from(threads));
     let steps = at_once.map(|bytes| milliseconds(least.steps * bytes / bytes_per_second));
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(20.0 * seconds));
-    let periods = period_ms.map(|period| period.saturating_mul(least.periods));
-    let least = [steps, round_trips, periods].into_iter().flatten().fold(least.ms, u32::max);
+    let shortest = period_ms.map_or_else(
+        || {
+            let taken = flow
+                .step_bytes
+                .map_or(0.0, |step| TAKEN_STEPS * step as f64 / (flow.dose * bytes_per_second));
+            milliseconds(taken.max(WINDOW_TICKS * curve.tick_seconds)).clamp(SHORT_WINDOW_MS, least.ms)
+        },
+        |period| period.saturating_mul(least.periods).max(least.ms),
+    );
+    let least = [steps, round_trips].into_iter().flatten().fold(shortest, u32::max);
     let unit = period_ms.unwrap_or(WINDOW_STEP_MS);
     least.div_ceil(unit).saturating_mul(unit)
 }
 
-/// Until each share is known so well: its standard error is twice the noise of a slot ÷ what is taken ÷ the root of
-/// the slots.
-fn seconds_to(half_width: f64, flow: &ObservedFlow<'_>, slot_ms: u32, noise: f64) -> f64 {
-    let needed = (1.96 * 2.0 * noise / (half_width * flow.dose.max(f64::MIN_POSITIVE))).powi(2);
-    let slots = needed.max(LEAST_SLOTS as f64);
-    slots * f64::from(slot_ms.saturating_add(MEAN_UNUSED_MS)) / 1e3
+/// Until each share but that of CPUs is known so well: its standard error is twice the noise of a slot ÷ what is taken ÷
+/// the root of its slots.
+fn slots_to(half_width: f64, dose: f64, cycle: Cycle, noise: f64) -> f64 {
+    let needed = (1.96 * 2.0 * noise / (half_width * dose.max(f64::MIN_POSITIVE))).powi(2);
+    let own = (cycle.slots - cycle.slots_of_cpus).max(cycle.slots_of_cpus).max(1);
+    (needed * cycle.slots as f64 / own as f64).max(LEAST_SLOTS as f64)
 }
 
 /// At most a minute, which is longer than anything here may be.

@@ -4,7 +4,7 @@ use super::measuring::GentleArgs;
 use super::values::{Choices, one_of, percent, seconds, size};
 use clap::Args;
 use linerate_measure::measure::access::{
-    Access, AccessOrder, Engine, FileLayout, Permissions, SyncMethod, WriteSync,
+    Access, AccessJob, AccessOrder, Engine, FileLayout, Permissions, SyncMethod, WriteSync,
 };
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
 use std::path::PathBuf;
@@ -117,7 +117,19 @@ impl JobArgs {
             given => given.to_vec(),
         };
         DiskGrid {
-            sources,
+            alike: AccessJob {
+                sources,
+                direct: !self.buffered,
+                fsync: self.fsync,
+                sync,
+                reorder: self.reorder,
+                verify: self.verify,
+                seconds: self.seconds.or(if once { None } else { Some(seconds) }),
+                requests_per_second: self.rate,
+                limit_bytes_per_second: self.gentle.rate_limit,
+                seed: SEED,
+                ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
+            },
             workers: self.workers.clone(),
             transfers: self.transfer.clone(),
             queue_depths: self.queue_depth.clone(),
@@ -126,15 +138,6 @@ impl JobArgs {
             layouts: self.layout.clone(),
             engines,
             parts: WorkerParts { amount_bytes: self.amount, block_bytes: self.block },
-            direct: !self.buffered,
-            fsync: self.fsync,
-            sync,
-            reorder: self.reorder,
-            verify: self.verify,
-            seconds: self.seconds.or(if once { None } else { Some(seconds) }),
-            requests_per_second: self.rate,
-            limit_bytes_per_second: self.gentle.rate_limit,
-            seed: SEED,
         }
     }
 

@@ -8,11 +8,9 @@ use super::values::{Choices, PROTOCOLS, one_of, seconds, size};
 use clap::Args;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
-use linerate_model::plan::RunFlow;
+use linerate_model::plan::{Goal, RunFlow};
 use std::path::PathBuf;
 
-/// All stages in six rounds, in less than a minute.
-const USUAL_BUDGET: f64 = 57.0;
 const MOST_ROUNDS: u32 = 1000;
 /// Within what the budget then says.
 pub(crate) const ROUNDS: u32 = 6;
@@ -48,9 +46,9 @@ pub struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: Option<u32>,
     /// Time for all measurements together, however many devices there are; more of it, such as 5m, makes intervals
-    /// narrower
-    #[arg(short = 't', long, value_name = "TIME", default_value_t = USUAL_BUDGET, value_parser = seconds)]
-    pub budget: f64,
+    /// narrower [default: 40 seconds; 57 where nothing is taken from the flow]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds)]
+    pub budget: Option<f64>,
     /// Take nothing from the flow: what limits it is then inferred from its waits and counters, not measured
     #[arg(long)]
     pub observe: bool,
@@ -65,9 +63,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// What was asked for; six, or as many as a longer time holds.
-    pub fn rounds(&self) -> u32 {
-        self.repeats.unwrap_or(if self.budget > USUAL_BUDGET { MOST_ROUNDS } else { ROUNDS })
+    /// The time that was asked for, or the usual one; and so many rounds: six, or as many as a longer time holds.
+    pub fn with_time(&self, goal: Goal) -> Goal {
+        let usual_seconds = goal.usual_budget_seconds();
+        let budget_seconds = self.budget.unwrap_or(usual_seconds);
+        let usual_rounds = if budget_seconds > usual_seconds { MOST_ROUNDS } else { ROUNDS };
+        Goal { budget_seconds, repeats: self.repeats.unwrap_or(usual_rounds), ..goal }
     }
 }
 

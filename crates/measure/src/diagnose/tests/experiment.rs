@@ -26,7 +26,8 @@ pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRe
         pool: None,
         busy: None,
     };
-    let (mut schedule, mut random) = (SlotSchedule::new(2, 7), Random::new(11));
+    let timing = Timing { settling_ms: 100, window_ms: 400, period_ms: None };
+    let (mut schedule, mut random) = (SlotSchedule::new(timing, vec![0, 1], Vec::new(), 7), Random::new(11));
     let slots = (0..cycles).flat_map(|_| schedule.next_cycle()).map(|plan| {
         let of = |column: u32| if plan.mask >> column & 1 == 1 { TAKEN } else { 0.0 };
         let noise = 1.0 + 0.002 * (random.unit() - 0.5);
@@ -46,7 +47,7 @@ pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRe
         raised: Vec::new(),
         subflows: vec!["nic:eth0".into()],
         busy_untaken: Vec::new(),
-        timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
+        timing,
         noise: NoiseReport::default(),
         slots: slots.collect(),
     }

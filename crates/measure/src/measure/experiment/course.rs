@@ -279,6 +279,8 @@ impl Experiment {
             return Err(ExperimentError::NothingToTake);
         }
         let raised = self.takers.raised.as_ref();
+        let is_of_cpus = |at: &&usize| self.takers.all[**at].resource.unit == TakenUnit::CpuNanos;
+        let others = active.len() - active.iter().filter(is_of_cpus).count();
         let observed = ObservedFlow {
             ticks,
             period_ms: None,
@@ -286,8 +288,8 @@ impl Experiment {
             drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
-            takes_cpu: active.iter().any(|at| self.takers.all[*at].resource.unit == TakenUnit::CpuNanos),
-            columns: active.len() + usize::from(raised.is_some()),
+            columns: others + usize::from(raised.is_some()),
+            of_cpus: active.len() - others,
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
@@ -296,8 +298,8 @@ impl Experiment {
                 (dose, noise, chosen, raised.is_some())
             }
             _ => {
-                let columns = active.len();
-                let (dose, noise, chosen) = dose(ObservedFlow { columns, drain_seconds: None, ..observed });
+                let without = ObservedFlow { columns: others, drain_seconds: None, ..observed };
+                let (dose, noise, chosen) = dose(without);
                 (dose, noise, chosen, false)
             }
         };

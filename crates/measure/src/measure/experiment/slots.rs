@@ -4,8 +4,8 @@ use super::error::ExperimentError;
 use super::takers::Takers;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
-    ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate, is_narrow,
-    may_stop,
+    CarryOver, ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, TakenUnit, Timing,
+    estimate, is_narrow, may_stop,
 };
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,11 +13,16 @@ use std::time::{Duration, Instant};
 /// Taken of what the flow uses of a resource; and where that does not tell enough.
 pub(super) const DOSE: f64 = 0.1;
 pub(super) const MOST_DOSE: f64 = 0.2;
-/// A slot in which the flow loses more than this of what it moved in the one before halves the dose for its cycle. A second
-/// one in which some of the same was taken ends the experiment: a neighbour who comes and goes does not know what is.
+/// A flow that moves less than this much less while something is taken from it than while it is not, over so long, halves the
+/// dose for its cycle; a second time ends the experiment.
 const MOST_LOST: f64 = 0.25;
+const JUDGED_NANOS: u64 = 300_000_000;
 /// Standard deviations that a window of a quiet flow hardly ever leaves.
 const SIGMAS: f64 = 4.0;
+/// Slots of a longer window are not made longer: there would be no time for enough of them.
+const SHORT_WINDOW_MS: u32 = 150;
+/// What is asked at the end of every cycle is to be surer than an interval of 95 %, by so much.
+const SURELY: f64 = 1.5;
 /// Fewer slots than this say nothing.
 const SPARED_SLOTS: usize = 16;
 
@@ -30,10 +35,10 @@ pub(super) struct Taking {
     /// Taken of what the flow uses of each of those, and units a second of that.
     dose: f64,
     doses: Vec<f64>,
-    /// Bytes a second of the flow in the slot before in which nothing was raised; at first, while it was only observed.
-    before: f64,
-    /// What was taken in each slot in which the flow lost much.
-    suspects: Option<u32>,
+    /// What the flow moved while each takes, and while it does not, since it was last judged; nothing is raised in these.
+    judged: Vec<[Moved; 2]>,
+    /// Takers that have harmed the flow once.
+    suspects: u32,
     is_harmed: bool,
     waiting: VecDeque<SlotPlan>,
     slot: Option<Slot>,
@@ -42,6 +47,9 @@ pub(super) struct Taking {
     report: Option<ShareReport>,
     pub ended: bool,
 }
+
+/// Bytes of the flow, and nanoseconds.
+type Moved = (u64, u64);
 
 struct Slot {
     plan: SlotPlan,
@@ -59,15 +67,15 @@ impl Taking {
         doses: Vec<f64>,
         undisturbed: f64,
     ) -> Self {
-        let columns = record.taken.len() + record.raised.len();
+        let observed = ((undisturbed * JUDGED_NANOS as f64 * 1e-9) as u64, JUDGED_NANOS);
         Taking {
-            schedule: SlotSchedule::new(columns, seed),
+            schedule: schedule(&record, seed),
+            judged: vec![[(0, 0), observed]; active.len()],
             record,
             active,
             dose,
             doses,
-            before: undisturbed,
-            suspects: None,
+            suspects: 0,
             is_harmed: false,
             waiting: VecDeque::new(),
             slot: None,
@@ -121,8 +129,8 @@ impl Taking {
 
     /// Opens the gates of the next slot.
     fn open(&self, takers: &Takers, plan: SlotPlan, begin: Instant) -> Slot {
-        let Timing { settling_ms, window_ms, .. } = self.record.timing;
-        let length = u64::from(settling_ms) + u64::from(window_ms) + u64::from(plan.unused_ms);
+        let length =
+            u64::from(plan.settling_ms) + u64::from(self.record.timing.window_ms) + u64::from(plan.unused_ms);
         let end = begin + Duration::from_millis(length);
         let mut doses = vec![0.0; self.active.iter().max().map_or(0, |last| last + 1)];
         for (column, (at, dose)) in self.active.iter().zip(&self.doses).enumerate() {
@@ -135,47 +143,74 @@ impl Taking {
         Slot { plan, end, ticks: Vec::new() }
     }
 
-    /// What was counted in its window; a flow that lost much of its rate is spared.
+    /// What was counted in its window.
     fn keep(&mut self, slot: &Slot) {
-        let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &self.record.timing) else { return };
-        let flow = cut.counted.flow.iter().sum::<u64>() as f64 / (cut.counted.nanos as f64 * 1e-9).max(1e-9);
-        // What a window changes by itself is no harm.
-        let most_lost = MOST_LOST.max(self.dose + SIGMAS * self.record.noise.at_window).min(1.0);
+        let timing = Timing { settling_ms: slot.plan.settling_ms, ..self.record.timing };
+        let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &timing) else { return };
         // What more workers of the flow's own cost it is no harm by a taker.
-        let raises = slot.plan.mask >> self.active.len() != 0;
-        if !raises && flow < (1.0 - most_lost) * self.before {
-            let common = self.suspects.map(|suspects| suspects & slot.plan.mask);
-            self.is_harmed = common.is_some_and(|common| common != 0);
-            self.ended |= self.is_harmed;
-            self.suspects = Some(slot.plan.mask);
-            self.doses.iter_mut().for_each(|dose| *dose /= 2.0);
-        }
-        if !raises {
-            self.before = flow;
+        if cut.mask >> self.active.len() == 0 {
+            self.judge(&cut);
         }
         self.record.slots.push(cut);
+    }
+
+    /// A flow that lost much of its rate is spared.
+    fn judge(&mut self, slot: &SlotRecord) {
+        // What a window changes by itself is no harm.
+        let most_lost = MOST_LOST.max(self.dose + SIGMAS * self.record.noise.at_window).min(1.0);
+        for (column, moved) in self.judged.iter_mut().enumerate() {
+            let is_on = slot.mask >> column & 1 == 1;
+            let (bytes, nanos) = &mut moved[usize::from(!is_on)];
+            (*bytes, *nanos) = (*bytes + slot.counted.flow.iter().sum::<u64>(), *nanos + slot.counted.nanos);
+            if moved.iter().any(|(_, nanos)| *nanos < JUDGED_NANOS) {
+                continue;
+            }
+            let [on, off] = moved.map(|(bytes, nanos)| bytes as f64 / nanos as f64);
+            *moved = Default::default();
+            if on < (1.0 - most_lost) * off {
+                self.is_harmed |= self.suspects >> column & 1 == 1;
+                self.suspects |= 1 << column;
+                self.doses.iter_mut().for_each(|dose| *dose /= 2.0);
+            }
+        }
+        self.ended |= self.is_harmed;
     }
 
     /// Looks at the shares, sets the doses by what the flow uses now, and plans the next slots.
     fn end_cycle(&mut self) {
         if !self.record.slots.is_empty() {
-            let report = estimate(&self.record);
+            let report = estimate(&self.record, &[]);
+            let feels = |it: &CarryOver| it.lag.value.abs() > SURELY * it.lag.half_width;
+            let is_too_short = report.carry_over.as_ref().is_some_and(feels);
             self.ended |= self.report.as_ref().is_some_and(|before| may_stop(before, &report));
             if self.needs_more(&report) {
                 self.dose = MOST_DOSE;
             }
             self.report = Some(report);
             self.reset_doses();
+            if is_too_short && self.record.timing.window_ms <= SHORT_WINDOW_MS {
+                self.begin_again();
+            }
         }
         self.waiting = self.schedule.next_cycle().into();
         self.cycle_begin = self.record.slots.len();
+    }
+
+    /// A slot felt the one before it: all are twice as long from now on.
+    fn begin_again(&mut self) {
+        let Timing { settling_ms, window_ms, .. } = &mut self.record.timing;
+        (*settling_ms, *window_ms) = (2 * *settling_ms, 2 * *window_ms);
+        // Any number will do.
+        let seed = self.record.slots.drain(..).map(|slot| slot.counted.flow.iter().sum::<u64>() % 1000).sum();
+        (self.report, self.ended) = (None, self.is_harmed);
+        self.schedule = schedule(&self.record, seed);
     }
 
     /// The shares are not known well enough, and the flow loses so little that twice as much does no harm.
     fn needs_more(&self, report: &ShareReport) -> bool {
         let shares = report.resources.iter().filter_map(|resource| resource.share.ok());
         let lost = MOST_DOSE * shares.map(|share| share.value.max(0.0)).sum::<f64>();
-        self.suspects.is_none() && !is_narrow(report) && lost < MOST_LOST
+        self.suspects == 0 && !is_narrow(report) && lost < MOST_LOST
     }
 
     fn reset_doses(&mut self) {
@@ -195,6 +230,13 @@ impl Taking {
 /// What is taken of one resource: of its host's CPUs an agent takes no more than a tenth.
 pub(super) fn part_of(dose: f64, kind: ResourceKind) -> f64 {
     if kind == ResourceKind::Receiver { dose.min(DOSE) } else { dose }
+}
+
+fn schedule(record: &ShareRecord, seed: u64) -> SlotSchedule {
+    let is_of_cpus =
+        |at: &usize| record.taken.get(*at).is_some_and(|taken| taken.unit == TakenUnit::CpuNanos);
+    let (of_cpus, others) = (0..record.taken.len() + record.raised.len()).partition(is_of_cpus);
+    SlotSchedule::new(record.timing, others, of_cpus, seed)
 }
 
 #[cfg(test)]
@@ -231,19 +273,23 @@ mod tests {
         Taking::new(record, 7, vec![0], DOSE, vec![DOSE * RATE], RATE)
     }
 
-    /// Lets so many ticks go by, in each of which the flow loses this many times what is taken, and varies from slot to slot.
-    fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64) {
+    /// Lets so many ticks go by, in each of which the flow loses this many times what was taken so many ticks before, and varies
+    /// from slot to slot.
+    fn run_with(taking: &mut Taking, ticks: u32, share: f64, varies: f64, late: usize) {
         let begin = clock::now();
+        let mut felt = VecDeque::from(vec![0.0; late]);
         let takers = Takers::taking_from(begin, Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for tick in 0..ticks {
             let mask = taking.slot.as_ref().map_or(0, |slot| slot.plan.mask);
             let (takes, raises) = (mask & 1 == 1, mask & 2 == 2);
             let dose = if takes { taking.doses[0] } else { 0.0 };
+            felt.push_back(dose);
+            let lost = share * felt.pop_front().unwrap_or_default();
             let of_slot = varies * (taking.record.slots.len() * 7919 % 13) as f64 / 13.0;
             let noise = 1.0 + 0.01 * f64::from(tick * 7919 % 11) / 11.0 + of_slot;
             let of = |rate: f64| (rate * TICK.as_secs_f64()) as u64;
             let raised = if raises { 0.86 } else { 1.0 };
-            let flow = of((RATE - share * dose) * noise * raised);
+            let flow = of((RATE - lost) * noise * raised);
             let counted = ShareCounts {
                 nanos: TICK.as_nanos() as u64,
                 flow: vec![flow],
@@ -260,14 +306,14 @@ mod tests {
     }
 
     fn run(taking: &mut Taking, ticks: u32, share: f64) {
-        run_with(taking, ticks, share, 0.0);
+        run_with(taking, ticks, share, 0.0, 0);
     }
 
     #[test]
     fn a_full_disk_is_found_by_its_slots_and_then_it_ends() {
         let mut full = taking();
         run(&mut full, 2_000, 1.0);
-        let report = estimate(&full.record);
+        let report = estimate(&full.record, &[]);
         let share = report.resources[0].share.expect("a share");
         assert!((share.value - 1.0).abs() < 0.1, "{share:?}");
         assert_eq!(decide(&full.record, &report), Decision::Measured(ShareLimit::Resource(0)));
@@ -280,7 +326,7 @@ mod tests {
     fn a_disk_with_room_has_none_of_the_share() {
         let mut room = taking();
         run(&mut room, 2_000, 0.0);
-        let report = estimate(&room.record);
+        let report = estimate(&room.record, &[]);
         let share = report.resources[0].share.expect("a share");
         assert!(share.value.abs() < 0.1 && share.high() < 0.5, "{share:?}");
     }
@@ -288,7 +334,7 @@ mod tests {
     #[test]
     fn more_is_taken_where_a_tenth_does_not_tell() {
         let [mut varies, mut quiet] = [taking(), taking()];
-        run_with(&mut varies, 500, 0.6, 0.2);
+        run_with(&mut varies, 500, 0.6, 0.2, 0);
         run(&mut quiet, 500, 0.6);
         assert_eq!((varies.dose, quiet.dose), (MOST_DOSE, DOSE));
     }
@@ -307,6 +353,20 @@ mod tests {
         raised = Taking::new(raised.record, 7, vec![0], MOST_DOSE, vec![MOST_DOSE * RATE], RATE);
         run(&mut raised, 2_000, 1.0);
         assert!(!raised.is_harmed && raised.record.slots.len() >= 32, "{} slots", raised.record.slots.len());
+    }
+
+    /// What is taken is missed 80 ms later: a slot of 0.1 s feels the one before it.
+    #[test]
+    fn short_slots_that_feel_the_one_before_begin_again_twice_as_long() {
+        let mut late = taking();
+        late.record.timing = Timing { settling_ms: 40, window_ms: 60, period_ms: None };
+        late = Taking::new(late.record, 7, vec![0], DOSE, vec![DOSE * RATE], RATE);
+        run_with(&mut late, 2_000, 1.0, 0.0, 4);
+        let twice = Timing { settling_ms: 80, window_ms: 120, period_ms: None };
+        assert_eq!((late.record.timing, late.ended), (twice, true));
+        let share = estimate(&late.record, &[]).resources[0].share.expect("a share");
+        assert!((share.value - 1.0).abs() < 0.1, "{share:?}");
+        assert!(late.record.slots.iter().all(|slot| slot.counted.nanos == 120_000_000));
     }
 
     /// Taking harms far more than what is taken.

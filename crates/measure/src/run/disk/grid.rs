@@ -1,10 +1,9 @@
 //! The cells of a grid: every combination of what was asked for, and the order in which they are visited.
 
 use super::sizes;
-use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout, WriteSync};
+use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout};
 use linerate_facts::failure::Failure;
 use linerate_facts::random::Random;
-use std::path::PathBuf;
 
 /// Requests in flight of one worker where none is told.
 const USUAL_DEPTH: u32 = 16;
@@ -24,7 +23,8 @@ pub struct WorkerParts {
 /// Everything that may vary, and what is the same in all cells.
 #[derive(Clone, Debug)]
 pub struct DiskGrid {
-    pub sources: Vec<PathBuf>,
+    /// What is the same in all cells; of it nothing is looked at that may vary.
+    pub alike: AccessJob,
     /// None: one a source.
     pub workers: Vec<u32>,
     /// None: 1 MiB in sequence, 4 KiB at random and where writes are synced.
@@ -36,16 +36,6 @@ pub struct DiskGrid {
     pub layouts: Vec<FileLayout>,
     pub engines: Vec<Engine>,
     pub parts: WorkerParts,
-    pub direct: bool,
-    pub fsync: bool,
-    pub sync: Option<WriteSync>,
-    pub reorder: bool,
-    pub verify: bool,
-    /// None: each worker does its part once.
-    pub seconds: Option<f64>,
-    pub requests_per_second: Option<f64>,
-    pub limit_bytes_per_second: Option<f64>,
-    pub seed: u64,
 }
 
 impl DiskGrid {
@@ -56,7 +46,7 @@ impl DiskGrid {
 
     /// All combinations, the accesses of one setting side by side.
     pub fn cells(&self) -> Result<Vec<AccessJob>, Failure> {
-        let room = sizes::room(&self.sources, self.sizes_itself())?;
+        let room = sizes::room(&self.alike.sources, self.sizes_itself())?;
         let mut cells = Vec::new();
         for order in &self.orders {
             for transfer in self.transfers_of(*order) {
@@ -104,35 +94,25 @@ impl DiskGrid {
         workers: u32,
     ) -> AccessJob {
         AccessJob {
-            sources: self.sources.clone(),
             workers,
             access,
             order,
             layout,
-            transfer_bytes: 0,
-            block_bytes: 0,
             segments: 0,
             queue_depth: 1,
             engine,
-            direct: self.direct && engine != Engine::Mmap,
-            fsync: self.fsync,
-            sync: self.sync,
-            reorder: self.reorder,
-            verify: self.verify,
-            seconds: self.seconds,
-            requests_per_second: self.requests_per_second,
-            limit_bytes_per_second: self.limit_bytes_per_second,
-            seed: self.seed,
+            direct: self.alike.direct && engine != Engine::Mmap,
+            ..self.alike.clone()
         }
     }
 
     fn workers_or_usual(&self) -> Vec<u32> {
-        if self.workers.is_empty() { vec![self.sources.len() as u32] } else { self.workers.clone() }
+        if self.workers.is_empty() { vec![self.alike.sources.len() as u32] } else { self.workers.clone() }
     }
 
     fn transfers_of(&self, order: AccessOrder) -> Vec<u64> {
         match (&self.transfers[..], order) {
-            ([], AccessOrder::Sequential) if self.sync.is_none() => vec![SEQUENTIAL_BYTES],
+            ([], AccessOrder::Sequential) if self.alike.sync.is_none() => vec![SEQUENTIAL_BYTES],
             ([], _) => vec![RANDOM_BYTES],
             (values, _) => values.to_vec(),
         }
@@ -140,7 +120,7 @@ impl DiskGrid {
 
     fn depths_of(&self, engine: Engine) -> Vec<u32> {
         match (&self.queue_depths[..], engine) {
-            ([], Engine::IoUring) if self.sync.is_none() => vec![USUAL_DEPTH],
+            ([], Engine::IoUring) if self.alike.sync.is_none() => vec![USUAL_DEPTH],
             ([], _) => vec![1],
             (values, _) => values.to_vec(),
         }
@@ -165,7 +145,10 @@ mod tests {
 
     fn grid(directory: &std::path::Path) -> DiskGrid {
         DiskGrid {
-            sources: vec![directory.to_path_buf()],
+            alike: AccessJob {
+                sources: vec![directory.to_path_buf()],
+                ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
+            },
             workers: vec![33, 66, 132],
             transfers: vec![1 << 20, 4 << 20, 16 << 20],
             queue_depths: vec![1, 16],
@@ -174,15 +157,6 @@ mod tests {
             layouts: vec![FileLayout::FilePerWorker, FileLayout::Segmented, FileLayout::Strided],
             engines: vec![Engine::IoUring],
             parts: WorkerParts { block_bytes: Some(64 << 20), amount_bytes: Some(128 << 20) },
-            direct: true,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
-            limit_bytes_per_second: None,
-            seed: 1,
         }
     }
 

@@ -72,7 +72,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, spec: &DiskSpec) -> Result<Run,
     let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(spec));
     let bench = AccessBench::new(context.sysroot, &machine, context.stop, &mut *context.listener);
     let mut bench = AccessBench { io_uring: spec.io_uring, idle: spec.idle, ..bench };
-    let mut prepared = Prepared::new(&bench, &spec.grid.sources, permissions)?;
+    let mut prepared = Prepared::new(&bench, &spec.grid.alike.sources, permissions)?;
     cells.iter_mut().for_each(|job| prepared.fit_to_sectors(job));
     let cells = match make_ready(&mut bench, spec, cells, &mut prepared, &mut run.errors) {
         Ok(cells) => cells,
@@ -112,11 +112,11 @@ pub fn conduct_disk(mut context: RunContext<'_>, spec: &DiskSpec) -> Result<Run,
 /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
 fn goal(spec: &DiskSpec) -> Goal {
     Goal {
-        sources: spec.grid.sources.clone(),
-        seconds: spec.grid.seconds,
+        sources: spec.grid.alike.sources.clone(),
+        seconds: spec.grid.alike.seconds,
         repeats: spec.repeats,
-        verify: spec.grid.verify,
-        rate_limit: spec.grid.limit_bytes_per_second,
+        verify: spec.grid.alike.verify,
+        rate_limit: spec.grid.alike.limit_bytes_per_second,
         idle: spec.idle,
         ..Goal::default()
     }
@@ -154,7 +154,7 @@ fn make_ready(
 }
 
 fn name_of(grid: &DiskGrid) -> String {
-    grid.sources.first().map_or_else(String::new, |path| path.display().to_string())
+    grid.alike.sources.first().map_or_else(String::new, |path| path.display().to_string())
 }
 
 /// One command at work.
@@ -178,7 +178,8 @@ impl DiskCommand<'_, '_> {
         let begin = clock::now();
         let mut done = 0;
         for repeat in 0..self.spec.repeats {
-            for cell in grid::shuffled(cells.len(), self.spec.grid.seed.wrapping_add(u64::from(repeat))) {
+            for cell in grid::shuffled(cells.len(), self.spec.grid.alike.seed.wrapping_add(u64::from(repeat)))
+            {
                 if self.bench.stopped() {
                     return Ok(());
                 }

@@ -31,7 +31,7 @@ pub(super) fn jobs_of_a_cell(sources: u32) -> usize {
 
 /// Every source needs a worker in every cell, else there is nothing to hold the others against.
 pub(super) fn check(grid: &DiskGrid) -> Result<(), Failure> {
-    let sources = grid.sources.len();
+    let sources = grid.alike.sources.len();
     match grid.workers.iter().min().filter(|workers| (**workers as usize) < sources) {
         Some(fewest) => Err(Failure::Usage(format!(
             "--scaling: {} for {sources} sources leaves one of them without; give --workers {sources} or more",
@@ -51,7 +51,7 @@ pub(super) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) ->
     let begin = clock::now();
     let mut done = 0;
     for repeat in 0..session.spec.repeats {
-        for at in grid::shuffled(jobs.len(), session.spec.grid.seed.wrapping_add(u64::from(repeat))) {
+        for at in grid::shuffled(jobs.len(), session.spec.grid.alike.seed.wrapping_add(u64::from(repeat))) {
             if session.bench.stopped() {
                 conclude(session, &cells, &stacks);
                 return Ok(());

@@ -25,7 +25,7 @@ impl DiskSpec {
             scaling::check(&self.grid)?;
         }
         let combinations = self.grid.combinations();
-        let sources = u32::try_from(self.grid.sources.len()).unwrap_or(u32::MAX);
+        let sources = u32::try_from(self.grid.alike.sources.len()).unwrap_or(u32::MAX);
         let each = if self.scaling { scaling::jobs_of_a_cell(sources) as u64 } else { 1 };
         let measurements = combinations.saturating_mul(each).saturating_mul(u64::from(self.repeats));
         let rounds = if self.steady_state { WINDOW_ROUNDS as f64 } else { 1.0 };
@@ -33,7 +33,7 @@ impl DiskSpec {
         let grid = GridTime {
             combinations,
             measurements,
-            seconds: self.grid.seconds.map(|seconds| one(seconds) * measurements as f64),
+            seconds: self.grid.alike.seconds.map(|seconds| one(seconds) * measurements as f64),
         };
         if combinations > MOST_COMBINATIONS {
             let takes = grid.seconds.map(|seconds| format!(" take {}", time(seconds)));
@@ -69,11 +69,15 @@ impl GridTime {
 mod tests {
     use super::super::{DiskGrid, WorkerParts};
     use super::*;
-    use crate::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};
+    use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout, Permissions};
 
     fn spec(workers: u32, transfers: u64) -> DiskSpec {
         let grid = DiskGrid {
-            sources: vec!["/a".into(), "/b".into(), "/c".into()],
+            alike: AccessJob {
+                sources: vec!["/a".into(), "/b".into(), "/c".into()],
+                seconds: Some(2.0),
+                ..AccessJob::plain(Access::Read, AccessOrder::Sequential)
+            },
             workers: (3..3 + workers).collect(),
             transfers: (1..=transfers).map(|size| size << 20).collect(),
             queue_depths: Vec::new(),
@@ -82,15 +86,6 @@ mod tests {
             layouts: vec![FileLayout::FilePerWorker],
             engines: vec![Engine::IoUring],
             parts: WorkerParts::default(),
-            direct: true,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: Some(2.0),
-            requests_per_second: None,
-            limit_bytes_per_second: None,
-            seed: 1,
         };
         DiskSpec {
             name: None,
@@ -137,7 +132,7 @@ mod tests {
     #[test]
     fn an_amount_has_no_time_before_it_is_done() {
         let mut amount = spec(1, 1);
-        amount.grid.seconds = None;
+        amount.grid.alike.seconds = None;
         let grid = amount.time().expect("allowed");
         assert_eq!(grid.seconds, None);
         assert!(grid.sentence().contains("as long as its workers need"), "{}", grid.sentence());

@@ -44,7 +44,7 @@ fn prepare(
         for mut job in grid.cells()? {
             job.check().map_err(Failure::usage)?;
             let prepared =
-                Prepared::new(bench, &grid.sources, spec.permissions.clone())?.numbered(jobs.len());
+                Prepared::new(bench, &grid.alike.sources, spec.permissions.clone())?.numbered(jobs.len());
             prepared.fit_to_sectors(&mut job);
             jobs.push((job, prepared));
             if let Some((job, prepared)) = jobs.last_mut() {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 const FLOW: f64 = 1e9;
 const DOSE: f64 = 0.1;
 const WINDOW: f64 = 0.4;
+const TIMING: Timing = Timing { settling_ms: 100, window_ms: 400, period_ms: Some(100) };
 
 /// What is planted.
 #[derive(Clone, Debug)]
@@ -23,18 +24,31 @@ struct Planted {
     /// Part of the slots in which a neighbour takes a third of the flow.
     bursts: f64,
     cycles: usize,
+    /// The taker of CPUs.
+    cpus: Option<usize>,
     seed: u64,
 }
 
 impl Planted {
     fn new(shares: &[f64], noise: f64, seed: u64) -> Self {
         let shares = shares.to_vec();
-        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, cycles: 2, seed }
+        Planted {
+            shares,
+            gain: None,
+            noise,
+            arrives: 1.0,
+            late: 0.0,
+            bursts: 0.0,
+            cycles: 2,
+            cpus: None,
+            seed,
+        }
     }
 
     fn record(&self) -> ShareRecord {
         let columns = self.shares.len() + usize::from(self.gain.is_some());
-        let mut schedule = SlotSchedule::new(columns, self.seed);
+        let (of_cpus, others) = (0..columns).partition(|column| Some(*column) == self.cpus);
+        let mut schedule = SlotSchedule::new(TIMING, others, of_cpus, self.seed);
         let plans: Vec<SlotPlan> = (0..self.cycles).flat_map(|_| schedule.next_cycle()).collect();
         let (mut dice, mut before) = (Dice::new(self.seed ^ 0x5eed), 0.0);
         let slots = plans.iter().enumerate().map(|(slot, plan)| {
@@ -76,7 +90,7 @@ impl Planted {
             raised: raised.into_iter().collect(),
             subflows: vec!["all".into()],
             busy_untaken: Vec::new(),
-            timing: Timing { settling_ms: 100, window_ms: 400, period_ms: Some(100) },
+            timing: TIMING,
             noise: NoiseReport::default(),
             slots,
         }
@@ -84,7 +98,7 @@ impl Planted {
 
     fn decision(&self) -> Decision {
         let record = self.record();
-        decide(&record, &estimate(&record))
+        decide(&record, &estimate(&record, &[]))
     }
 }
 
@@ -110,7 +124,7 @@ fn coverage(shares: &[f64], rounds: u64) -> f64 {
 
 /// The part of the shares that lies in its intervals.
 fn held(planted: &Planted) -> f64 {
-    let (report, shares) = (estimate(&planted.record()), &planted.shares);
+    let (report, shares) = (estimate(&planted.record(), &[]), &planted.shares);
     let held = (0..shares.len()).filter(|index| holds(share(&report, *index), shares[*index])).count();
     held as f64 / shares.len() as f64
 }
@@ -127,12 +141,23 @@ fn placebos_have_no_share() {
     assert!((0.92..0.98).contains(&placebos), "{placebos}");
 }
 
+/// CPUs have four slots of a cycle of twenty: their share is known from those alone.
+#[test]
+fn slots_of_cpus_tell_their_share_and_no_other() {
+    let planted = |seed| Planted { cpus: Some(1), cycles: 3, ..Planted::new(&[1.0, 0.3, 0.0], 0.02, seed) };
+    let coverage = (0..300).map(|seed| held(&planted(seed))).sum::<f64>() / 300.0;
+    assert!((0.92..0.98).contains(&coverage), "{coverage}");
+    let [disk, cpus] = [0, 1].map(|index| share(&estimate(&planted(1).record(), &[]), index).half_width);
+    assert!(cpus > 1.5 * disk && cpus < 4.0 * disk, "{disk} {cpus}");
+    assert_eq!(planted(2).decision(), Decision::Measured(ShareLimit::Resource(0)));
+}
+
 #[test]
 fn a_neighbour_in_a_slot_of_ten_does_not_make_shares_unknown() {
     let shares = [0.0, 0.3, 1.0];
     let planted = |seed, bursts| Planted { bursts, ..Planted::new(&shares, 0.01, seed) };
     let mean = |of: &dyn Fn(u64) -> f64| (0..300).map(of).sum::<f64>() / 300.0;
-    let width = |seed, bursts| share(&estimate(&planted(seed, bursts).record()), 2).half_width;
+    let width = |seed, bursts| share(&estimate(&planted(seed, bursts).record(), &[]), 2).half_width;
     let (alone, beside) = (mean(&|seed| width(seed, 0.0)), mean(&|seed| width(seed, 0.1)));
     let coverage = mean(&|seed| held(&planted(seed, 0.1)));
     assert!((0.91..0.99).contains(&coverage), "{coverage}");
@@ -173,7 +198,7 @@ fn what_raises_the_flow_limits_it_whatever_is_full() {
     let latency = Planted { gain: Some(0.3), ..Planted::new(&[0.9, 0.0], 0.01, 5) };
     assert_eq!(latency.decision(), Decision::Measured(ShareLimit::Setting(0)));
     let no_gain = Planted { gain: Some(0.0), ..latency };
-    let report = estimate(&no_gain.record());
+    let report = estimate(&no_gain.record(), &[]);
     assert!(holds(report.raised[0].gain.expect("a gain"), 0.0));
     assert_eq!(no_gain.decision(), Decision::Measured(ShareLimit::Resource(0)));
 }
@@ -182,17 +207,17 @@ fn what_raises_the_flow_limits_it_whatever_is_full() {
 fn a_taker_that_does_not_arrive_is_unknown_and_leaves_doubt() {
     let planted = Planted { arrives: 0.3, ..Planted::new(&[0.0, 1.0], 0.01, 1) };
     let mut record = planted.record();
-    let report = estimate(&record);
+    let report = estimate(&record, &[]);
     assert!(matches!(report.resources[0].share, Err(NoShare::DidNotArrive { arrived }) if arrived < 0.35));
     assert!(holds(share(&report, 1), 1.0));
     let not_taken = Undecided::NotTaken(vec!["nic:eth0".into()]);
     assert_eq!(decide(&record, &report), Decision::Undecided(not_taken));
     record.taken[0].busy = Some(0.05);
-    let idle = decide(&record, &estimate(&record));
+    let idle = decide(&record, &estimate(&record, &[]));
     assert_eq!(idle, Decision::Measured(ShareLimit::Resource(1)), "what is idle need not be taken from");
     record.busy_untaken = vec!["memory:0".into()];
     let untaken = Undecided::NotTaken(vec!["memory:0".into()]);
-    assert_eq!(decide(&record, &estimate(&record)), Decision::Undecided(untaken));
+    assert_eq!(decide(&record, &estimate(&record, &[])), Decision::Undecided(untaken));
 }
 
 #[test]
@@ -201,7 +226,8 @@ fn what_is_felt_late_is_not_half_a_share() {
     let decision = late.decision();
     let Decision::Undecided(Undecided::CarryOver(carry_over)) = decision else { panic!("{decision:?}") };
     assert!(carry_over.id == "nic:eth0" && (carry_over.lag.value - 0.4).abs() < 0.1, "{carry_over:?}");
-    let objects = |seed| estimate(&Planted::new(&[1.0, 0.0, 0.0], 0.02, seed).record()).carry_over.is_some();
+    let objects =
+        |seed| estimate(&Planted::new(&[1.0, 0.0, 0.0], 0.02, seed).record(), &[]).carry_over.is_some();
     let wrongly = (0..100).filter(|seed| objects(*seed)).count();
     assert!(wrongly <= 8, "{wrongly} of 100");
 }
@@ -211,18 +237,18 @@ fn a_window_of_half_periods_decides_nothing() {
     let mut record = Planted::new(&[1.0, 0.0], 0.01, 1).record();
     record.timing.window_ms = 350;
     let aliased = Undecided::Aliased { window_ms: 350, period_ms: 100 };
-    assert_eq!(decide(&record, &estimate(&record)), Decision::Undecided(aliased));
+    assert_eq!(decide(&record, &estimate(&record, &[])), Decision::Undecided(aliased));
 }
 
 #[test]
 fn a_cheap_taker_does_not_show_room() {
     let mut record = Planted::new(&[0.1, 0.0], 0.005, 1).record();
     record.taken[0].kind = ResourceKind::Disk;
-    let report = estimate(&record);
+    let report = estimate(&record, &[]);
     assert!(report.resources[0].rise.is_some_and(|rise| holds(rise, 0.9)), "{report:?}");
     assert_eq!(decide(&record, &report), Decision::Undecided(Undecided::CheapTaker(0)));
     record.taken[0].busy = Some(0.4);
-    assert_eq!(decide(&record, &estimate(&record)), Decision::NothingFull);
+    assert_eq!(decide(&record, &estimate(&record, &[])), Decision::NothingFull);
 }
 
 /// A NIC and the CPUs; a byte's cost of the CPUs by the taker's own threads, and as it is known.
@@ -235,7 +261,7 @@ fn beside_cpus(shares: [f64; 2], own: f64, known: Option<f64>) -> (Decision, Est
         slot.counted.own_cpu_nanos = vec![cost, slot.counted.taken[1]];
         slot.counted.used[1] += cost;
     }
-    let report = estimate_with_costs(&record, &[known, None]);
+    let report = estimate(&record, &[known, None]);
     (decide(&record, &report), share(&report, 0))
 }
 
@@ -263,7 +289,7 @@ fn what_is_sent_beside_the_flow_costs_its_receiver_as_much() {
         let (kind, unit) = (ResourceKind::Receiver, TakenUnit::CpuNanos);
         record.taken[1] = TakenResource { kind, unit, ..taken_resource(1) };
         record.taken[2] = TakenResource { kind: ResourceKind::Disk, ..taken_resource(2) };
-        let report = estimate(&record);
+        let report = estimate(&record, &[]);
         (decide(&record, &report), share(&report, 0))
     };
     for (nic, receiver) in [(1.0, 1.0), (1.0, 1.5), (0.0, 1.0)] {
@@ -283,7 +309,7 @@ fn stopping_early_errs_as_rarely_as_it_says() {
     for seed in 0..200 {
         let whole = Planted { cycles: 5, ..Planted::new(&truth, 0.017, seed) }.record();
         let report = |cycles: usize| {
-            estimate(&ShareRecord { slots: whole.slots[..16 * cycles].to_vec(), ..whole.clone() })
+            estimate(&ShareRecord { slots: whole.slots[..16 * cycles].to_vec(), ..whole.clone() }, &[])
         };
         let mut before = report(1);
         for cycles in 2..=5 {
@@ -309,7 +335,7 @@ fn a_replay_gives_the_same_to_the_last_bit() {
     assert!(text.len() < 200 * record.slots.len() + 1000, "{} bytes", text.len());
     let again: ShareRecord = serde_json::from_str(&text).expect("a record");
     assert_eq!(again, record);
-    assert_eq!(estimate(&again), estimate(&record));
+    assert_eq!(estimate(&again, &[]), estimate(&record, &[]));
 }
 
 fn close(a: Estimate, b: Estimate) -> bool {
@@ -339,7 +365,7 @@ proptest! {
     fn order_and_units_do_not_matter(seed in 0..1000u64, turn in 1usize..4, unit in 2u64..900) {
         let shares = [0.0, 0.3, 0.5, 1.0];
         let record = Planted::new(&shares, 0.02, seed).record();
-        let report = estimate(&record);
+        let report = estimate(&record, &[]);
         let mut turned = record.clone();
         for slot in &mut turned.slots {
             let counted = &mut slot.counted;
@@ -350,7 +376,7 @@ proptest! {
             counted.flow[0] *= unit;
             slot.mask = (slot.mask >> turn | slot.mask << (4 - turn)) & 15;
         }
-        let other = estimate(&turned);
+        let other = estimate(&turned, &[]);
         for index in 0..4 {
             prop_assert!(close(share(&other, index), share(&report, (index + turn) % 4)));
         }
@@ -374,7 +400,7 @@ proptest! {
         prop_assert!(cut.is_none_or(|slot| slot.counted.nanos <= 50_000_000));
         record.slots = ticks.into_iter().map(|(mask, counted)| SlotRecord { mask, counted }).collect();
         record.timing = timing;
-        let report = estimate(&record);
+        let report = estimate(&record, &[]);
         let _ = (decide(&record, &report), may_stop(&report, &report));
         let flow = ObservedFlow {
             ticks: &counted, period_ms, threads: Some(settling_ms), step_bytes: Some(u64::from(window_ms)),
