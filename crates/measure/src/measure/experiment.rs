@@ -68,7 +68,7 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
     let Some(protocol) = stages.goal.protocols.first().copied().filter(|_| stages.goal.experiments()) else {
         return Ok(None);
     };
-    let window = Duration::from_secs_f64(stages.goal.experiment_seconds());
+    let window = Duration::from_secs_f64(slots::LATER * stages.goal.experiment_seconds());
     let windows = WindowSpec { warm_up: WARM_UP, window, repeats: 1 };
     let flow = Flow { windows, ..whole_path(stages, protocol) };
     if flow.workers.is_empty() || stages.stopped() {

@@ -4,7 +4,7 @@
 use super::error::ExperimentError;
 use super::program::{ForeignFlow, ProgramTakerSpec};
 use super::receivers::{Receiver, ReceiverUse};
-use super::slots::{DOSE, MOST_DOSE, Taking, part_of};
+use super::slots::{DOSE, LATER, MOST_DOSE, Taking, part_of};
 use super::takers::{Purpose, Takers, disk_taker};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
@@ -92,7 +92,7 @@ impl Experiment {
             round_trip_seconds: stages.round_trip_seconds,
             own_workers: u32::try_from(own).unwrap_or(u32::MAX),
             block_bytes: flow.workers.iter().map(|worker| worker.block_bytes).max().unwrap_or(0),
-            ..Experiment::taking(stages.sysroot, takers, flow.windows.window)
+            ..Experiment::taking(stages.sysroot, takers, flow.windows.window.div_f64(LATER))
         }
     }
 
@@ -202,7 +202,7 @@ impl Experiment {
             }
             Phase::Taking(taking) => {
                 taking.tick(&self.takers, counts, now.at);
-                !taking.ended && elapsed < self.longest
+                !taking.ended && elapsed < taking.end_of(self.longest)
             }
             Phase::Hopeless(_) => false,
         }
