@@ -337,8 +337,8 @@ impl<'a> Experiment<'a> {
 
     fn has_side_effect(&self, index: usize, cpu: usize) -> bool {
         let is_bytes = self.record.taken[index].unit == TakenUnit::Bytes;
-        // It is on for half of the slots.
-        is_bytes && 2.0 * mean(&self.side_effect(index, cpu)) > SIDE_EFFECT
+        let on = self.slots.iter().filter(|slot| Self::is_on(slot, index)).count();
+        is_bytes && self.side_effect(index, cpu).iter().sum::<f64>() > SIDE_EFFECT * on as f64
     }
 
     fn cpu_costs(&self, corrected: &Corrected, columns: &[usize]) -> Option<CpuCosts> {

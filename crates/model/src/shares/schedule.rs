@@ -47,9 +47,8 @@ pub(super) struct Cycle {
 impl Cycle {
     /// For so many takers and raised settings together, and for so many that take from CPUs.
     pub(super) fn of(timing: Timing, columns: usize, of_cpus: usize) -> Self {
-        let pairs = |columns: usize, least: usize| match columns {
-            0 => 0,
-            columns => (columns + 1).next_power_of_two().max(least),
+        let pairs = |columns: usize, least: usize| {
+            if columns == 0 { 0 } else { (columns + 1).next_power_of_two().max(least) }
         };
         let settling_twice = timing.settling_ms.saturating_mul(2);
         let are_short = timing.window_ms.saturating_add(settling_twice) <= SETTLING_OF_CPU_MS;
