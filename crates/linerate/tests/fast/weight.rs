@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 146_158),
+    ("product lines", 146_157),
     ("test lines", 82_012),
     ("product files", 1_274),
     ("circles of files that import each other", 4),

@@ -20,7 +20,8 @@ use crate::event::STEADY;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Goal;
 use linerate_model::plan::schedule::{
-    FEWEST_ROUNDS, LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, writing_seconds,
+    LEAST_ROUNDS, SINK_SECONDS, Way, fitting_rounds, flow_turn, longer_turn, rounds_of_others,
+    writing_seconds,
 };
 use linerate_system::clock;
 use std::time::Duration;
@@ -60,9 +61,8 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
             break;
         }
         let mut all = stage_order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round);
-        // Beside an experiment a short budget holds each other protocol once: what limits it is observed.
-        let is_once = stages.goal.experiments() && rounds <= FEWEST_ROUNDS && round > 0;
-        all.retain(|at| !is_once || turns[*at].is_of(stages.goal.protocols.first()));
+        let with_others = round < rounds_of_others(stages.goal.experiments(), rounds);
+        all.retain(|at| with_others || turns[*at].is_of(stages.goal.protocols.first()));
         take_round(stages, &mut turns, &all, peers, round, rounds);
         // Without a network there is no path, and nothing to hold further reads against.
         let mut flows = turns.iter().filter(|turn| turn.label().0 != Stage::Disk).peekable();

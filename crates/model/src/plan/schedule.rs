@@ -69,15 +69,6 @@ pub const FEWEST_ROUNDS: u32 = 3;
 /// More tell nothing that matters.
 const MOST_ROUNDS: u32 = 20;
 
-/// One kind of measurement: how often, and how long each takes with all its samples, seconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Work {
-    /// `memory`, `disk alone`, `disk unread`, `network alone`, `cached file`, `reads in flight`, `round`.
-    pub what: &'static str,
-    pub count: usize,
-    pub seconds_each: f64,
-}
-
 /// The resources of the sources that are measured alone, in the order of the sources; each once.
 pub fn alone_disks(plan: &Plan) -> Vec<String> {
     let disks = distinct_resources(&plan.sources);
@@ -111,6 +102,7 @@ struct Counts {
     stored: bool,
     /// The flow comes in: the disks are written.
     comes_in: bool,
+    experiments: bool,
 }
 
 impl Counts {
@@ -123,6 +115,7 @@ impl Counts {
             sinks: usize::from(goal.writes_sink_alone() && !paths.is_empty()),
             stored: goal.flow.stores(),
             comes_in: goal.flow.receives(),
+            experiments: goal.experiments(),
         }
     }
 }
@@ -143,7 +136,7 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     };
     if let Some(seconds) = goal.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0) {
         let chosen = schedule(seconds, seconds, 0, wished);
-        let total = sum(&work(&counts, &chosen));
+        let total = seconds_of(&counts, &chosen);
         let note =
             format!("with samples of {seconds} s as asked for, all measurements take about {total:.0} s");
         return (chosen, if total > budget { vec![note] } else { Vec::new() });
@@ -153,8 +146,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
         true => (LONGEST_BESIDE_EXPERIMENT_SECONDS, WINDOW_BESIDE_EXPERIMENT_SECONDS),
         false => (LONGEST_ALONE_SECONDS, WINDOW_SECONDS),
     };
-    let first = |alone: f64, limit: usize| sum(&work(&counts, &schedule(alone, window, limit, 0)));
-    let one_round = sum(&work(&counts, &schedule(0.0, window, 0, 1))) - first(0.0, 0);
+    let first = |alone: f64, limit: usize| seconds_of(&counts, &schedule(alone, window, limit, 0));
+    let one_round = seconds_of(&counts, &schedule(0.0, window, 0, 1)) - first(0.0, 0);
     let six_rounds = first(SHORTEST_ALONE_SECONDS, 1) + f64::from(LEAST_ROUNDS) * one_round;
     let budget = left_of(budget, sources, six_rounds);
     // Half of what an experiment leaves: the stages are held against each other in rounds only where it decides nothing.
@@ -182,7 +175,7 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
         let needed = first(alone, alone_limit) + f64::from(LEAST_ROUNDS) * one_round;
         notes.push(too_few(rounds, wished, budget, needed));
     }
-    let takes = |schedule: &Schedule| sum(&work(&counts, schedule));
+    let takes = |schedule: &Schedule| seconds_of(&counts, schedule);
     if takes(&chosen) > budget {
         squeeze(&mut chosen, budget, takes);
         notes.push(short(budget, &chosen, takes(&chosen)));
@@ -278,6 +271,12 @@ fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
     )
 }
 
+/// Rounds in which protocols but the first take their turn: beside an experiment few rounds hold them once, for what
+/// limits them is observed.
+pub fn rounds_of_others(experiments: bool, rounds: u32) -> u32 {
+    if experiments && rounds <= FEWEST_ROUNDS { rounds.min(1) } else { rounds }
+}
+
 /// The longest samples of what is alone that fit, by bisection; none where the shortest do not.
 fn longest_that_fits(longest: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
     if fits(longest) {
@@ -329,33 +328,32 @@ fn short(budget: f64, schedule: &Schedule, takes: f64) -> String {
     )
 }
 
-fn work(counts: &Counts, schedule: &Schedule) -> Vec<Work> {
+/// What all measurements but the experiment take, seconds.
+fn seconds_of(counts: &Counts, schedule: &Schedule) -> f64 {
     let once = |sample: f64| SETUP_SECONDS + schedule.warm_up_seconds + sample;
     let each = |sample: f64| once(f64::from(schedule.repeats) * sample);
-    let outward = |count: usize| if counts.comes_in { 0 } else { count };
+    let alone = each(schedule.alone_seconds);
+    let outward = |count: usize| if counts.comes_in { 0.0 } else { count as f64 };
     let several = |devices: usize| if devices > 1 { limit(schedule, devices) } else { 0 };
     let (disks, networks) = (usize::from(counts.disks > 0), counts.protocols * usize::from(counts.paths > 0));
     let flows = if disks > 0 || counts.comes_in { networks } else { 0 };
-    let item = |what, count, seconds_each| Work { what, count, seconds_each };
     let storing = if counts.stored { SINK_SECONDS } else { 0.0 };
     let written = if counts.comes_in { disks } else { counts.sinks };
     let settling = if counts.comes_in { storing } else { 0.0 };
-    let turns = (disks + networks + counts.sinks) as f64 * once(schedule.together_seconds)
-        + written as f64 * storing
-        + flows as f64 * (once(schedule.path_seconds) + storing);
-    vec![
-        item("memory", 1, MEMORY_SECONDS),
-        item("disk alone", several(counts.disks), each(schedule.alone_seconds) + settling),
-        item("disk unread", outward(disks), each(schedule.alone_seconds)),
-        item("network alone", counts.protocols * several(counts.paths), each(schedule.alone_seconds)),
-        item("cached file", outward(flows), each(schedule.alone_seconds)),
-        item("reads in flight", outward(flows.min(1)), TRIAL_SECONDS + MOST_TRIALS * storing),
-        item("round", schedule.rounds as usize, turns),
-    ]
-}
-
-fn sum(work: &[Work]) -> f64 {
-    work.iter().map(|item| item.count as f64 * item.seconds_each).sum()
+    let turns = (disks + counts.sinks) as f64 * once(schedule.together_seconds) + written as f64 * storing;
+    let turns_of = |protocols: usize| {
+        networks.min(protocols) as f64 * once(schedule.together_seconds)
+            + flows.min(protocols) as f64 * (once(schedule.path_seconds) + storing)
+    };
+    let others = turns_of(counts.protocols) - turns_of(1);
+    MEMORY_SECONDS
+        + several(counts.disks) as f64 * (alone + settling)
+        + outward(disks) * alone
+        + (counts.protocols * several(counts.paths)) as f64 * alone
+        + outward(flows) * alone
+        + outward(flows.min(1)) * (TRIAL_SECONDS + MOST_TRIALS * storing)
+        + f64::from(schedule.rounds) * (turns + turns_of(1))
+        + f64::from(rounds_of_others(counts.experiments, schedule.rounds)) * others
 }
 
 /// Names what is measured only together.
