@@ -78,7 +78,7 @@ pub(crate) struct SharedFiles {
 
 /// What the coordinator asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum MemberRequest {
     Welcome,
     /// Not admitted; a sentence for the user.
@@ -115,7 +115,7 @@ pub(crate) enum MemberRequest {
 
 /// What a member says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum MemberReply {
     Hello(MemberHello),
     /// What it is, after its welcome.

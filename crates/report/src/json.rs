@@ -50,13 +50,13 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
             return Ok(run);
         }
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
+    std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         Failure::Usage(format!(
             "{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run, or {OTHER_TOOLS}"
         ))
     })?;
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
         Failure::Usage(format!(
             "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run \
              `linerate run` again, or give {OTHER_TOOLS}",
@@ -66,7 +66,7 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
         ))
     })?;
     check_schema(&value, file)?;
-    whole(text).map_err(|error| {
+    whole(bytes).map_err(|error| {
         Failure::Usage(format!(
             "{} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
              written by another tool; give the {FILE_NAME} that linerate left",
@@ -79,10 +79,10 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
 }
 
 /// Of the fields of a fleet, which are beside those of every run, serde passes over what it cannot read.
-fn whole(text: &str) -> Result<Run, serde_json::Error> {
-    let run: Run = serde_json::from_str(text)?;
+fn whole(bytes: &[u8]) -> Result<Run, serde_json::Error> {
+    let run: Run = serde_json::from_slice(bytes)?;
     if run.stage == Some(Stage::Fleet) && run.fleet.is_none() {
-        serde_json::from_str::<FleetResult>(text)?;
+        serde_json::from_slice::<FleetResult>(bytes)?;
     }
     Ok(run)
 }

@@ -98,7 +98,7 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
     let mut value = serde_json::to_value(run).map_err(unreadable)?;
     programs::leave_out(&mut value, run);
     linerate_machine::capture::anonymise(&mut value, &run.machine);
-    serde_json::from_value(value).map_err(unreadable)
+    serde_json::to_vec(&value).and_then(|json| serde_json::from_slice(&json)).map_err(unreadable)
 }
 
 /// The run as one HTML page that needs nothing else: no network, no file, no script.
