@@ -232,7 +232,7 @@ impl<'a> Experiment<'a> {
     fn fit(&self, y: &[f64], real: &[Vec<f64>]) -> Option<Fit> {
         let differences =
             |columns: &[Vec<f64>]| columns.iter().map(|column| halves(column)).collect::<Vec<_>>();
-        Fit::of_differences(&halves(y), &differences(real), &differences(&self.meant))
+        Fit::of(&halves(y), &differences(real), &differences(&self.meant))
     }
 
     fn report(&self, flow: &[f64]) -> ShareReport {

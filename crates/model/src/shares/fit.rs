@@ -43,8 +43,7 @@ impl Estimate {
 pub(super) struct Fit {
     coefficients: Vec<f64>,
     covariance: Vec<Vec<f64>>,
-    /// Of each.
-    freedom: Vec<f64>,
+    freedom: f64,
     /// Standard deviation of what is left.
     pub noise: f64,
 }
@@ -70,40 +69,21 @@ impl Fit {
         solved.with_errors(x, z, &weights)
     }
 
-    /// The same where a row says nothing of the columns that are 0 in it: each has the freedom of its own rows.
-    pub(super) fn of_differences(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>]) -> Option<Fit> {
-        let mut fit = Fit::of(y, x, z)?;
-        let freedom = |column: &Vec<f64>| {
-            let rows: Vec<usize> = (0..y.len()).filter(|row| column[*row] != 0.0).collect();
-            let beside = z.iter().filter(|other| rows.iter().any(|row| other[*row] != 0.0)).count();
-            (rows.len() as f64 - beside as f64).max(LEAST_FREEDOM)
-        };
-        fit.freedom = z.iter().map(freedom).collect();
-        Some(fit)
-    }
-
     /// A coefficient times `sign`, where one of `among` values is looked at.
     pub(super) fn coefficient(&self, column: usize, sign: f64, among: usize) -> Estimate {
         let normal = NORMAL[(among.max(1) - 1).min(NORMAL.len() - 1)];
-        self.interval(sign * self.coefficients[column], &[column], normal)
+        self.interval(sign * self.coefficients[column], self.covariance[column][column], normal)
     }
 
     /// The sum of some coefficients times `sign`.
     pub(super) fn sum(&self, columns: &[usize], sign: f64) -> Estimate {
         let value: f64 = columns.iter().map(|column| self.coefficients[*column]).sum();
-        self.interval(sign * value, columns, NORMAL[0])
+        let across = |a: &usize| columns.iter().map(|b| self.covariance[*a][*b]).sum::<f64>();
+        self.interval(sign * value, columns.iter().map(across).sum(), NORMAL[0])
     }
 
-    /// Of the sum of these. The freedom of variances that are added: Welch, "The generalization of 'Student's' problem when
-    /// several different population variances are involved", Biometrika 1947.
-    fn interval(&self, value: f64, columns: &[usize], normal: f64) -> Estimate {
-        let across = |a: &usize| columns.iter().map(|b| self.covariance[*a][*b]).sum::<f64>();
-        let variance = columns.iter().map(across).sum::<f64>().max(0.0);
-        let own = |column: &usize| self.covariance[*column][*column].max(0.0);
-        let together: f64 = columns.iter().map(own).sum();
-        let parts: f64 = columns.iter().map(|column| own(column).powi(2) / self.freedom[*column]).sum();
-        let freedom = if parts > 0.0 { together.powi(2) / parts } else { LEAST_FREEDOM };
-        Estimate { value, half_width: student(normal, freedom) * variance.sqrt() }
+    fn interval(&self, value: f64, variance: f64, normal: f64) -> Estimate {
+        Estimate { value, half_width: student(normal, self.freedom) * variance.max(0.0).sqrt() }
     }
 }
 
@@ -150,8 +130,7 @@ impl Solved {
         let left = errors.len() as f64 - coefficients.len() as f64;
         let noise = (dot(&errors, &errors) / left).sqrt();
         let all_finite = coefficients.iter().all(|value| value.is_finite()) && noise.is_finite();
-        let freedom = vec![left; coefficients.len()];
-        all_finite.then_some(Fit { coefficients, covariance, freedom, noise })
+        all_finite.then_some(Fit { coefficients, covariance, freedom: left, noise })
     }
 }
 

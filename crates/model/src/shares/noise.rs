@@ -1,11 +1,13 @@
 //! How long a slot must be, and whether a share can be known in time: from a few seconds in which nothing is taken.
 
 use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Timing};
-use super::schedule::Cycle;
+use super::schedule::mean_slot_ms;
 
 /// Of a flow that shows a period, and of one that shows none: nothing holds bytes back for a while there.
 const LEAST_SETTLING_MS: u32 = 100;
 const SHORT_SETTLING_MS: u32 = 40;
+/// What is taken from CPUs is felt later: threads are moved to others first.
+const SETTLING_OF_CPU_MS: u32 = 100;
 /// First what is best, then what will do where there is no time for that.
 const LEAST_WINDOWS: [LeastWindow; 2] =
     [LeastWindow { ms: 400, periods: 4, steps: 10.0 }, LeastWindow { ms: 300, periods: 3, steps: 5.0 }];
@@ -48,9 +50,8 @@ pub struct ObservedFlow<'a> {
     /// Bytes that each of the flow's threads moves at once, and the threads.
     pub step_bytes: Option<u64>,
     pub threads: Option<u32>,
-    /// Takers and raised settings, and takers of CPU time.
-    pub columns: usize,
-    pub of_cpus: usize,
+    /// CPU time is one of the things taken.
+    pub takes_cpu: bool,
     /// Part of what the flow uses that is taken, e.g. 0.1.
     pub dose: f64,
     /// The longest time for taking.
@@ -87,9 +88,7 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
     };
     let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
     let settling_ms = settling_ms(flow, period_ms, &curve);
-    let cycle =
-        |window_ms: u32| Cycle::of(Timing { settling_ms, window_ms, period_ms }, flow.columns, flow.of_cpus);
-    let slot_ms = |window_ms: u32| cycle(window_ms).mean_slot_ms();
+    let slot_ms = |window_ms: u32| mean_slot_ms(&Timing { settling_ms, window_ms, period_ms });
     let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * slot_ms(window_ms) / 1e3;
     let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, &curve, least));
     // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
@@ -100,7 +99,7 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
         return never(Hopeless::Slow { window_ms: shortest });
     }
     let seconds_to = |half_width: f64, window_ms: u32| {
-        slots_to(half_width, flow.dose, cycle(window_ms), curve.allan(window_ms)) * slot_ms(window_ms) / 1e3
+        slots_to(half_width, flow.dose, curve.allan(window_ms)) * slot_ms(window_ms) / 1e3
     };
     let forecast = |window_ms: u32| seconds_to(TARGET_HALF_WIDTH, window_ms);
     if fewest_slots(shortest) > flow.budget_seconds {
@@ -125,9 +124,10 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
 fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>, curve: &FlowCurve) -> u32 {
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(10.0 * seconds));
     let drain = flow.drain_seconds.map(milliseconds);
+    let cpu = flow.takes_cpu.then_some(SETTLING_OF_CPU_MS);
     let short = SHORT_SETTLING_MS.max(milliseconds(SETTLING_TICKS * curve.tick_seconds));
     let least = period_ms.map_or(short, |period| period.max(LEAST_SETTLING_MS));
-    [round_trips, drain].into_iter().flatten().fold(least, u32::max)
+    [round_trips, drain, cpu].into_iter().flatten().fold(least, u32::max)
 }
 
 /// A whole number of periods that holds enough of them, of steps and of round trips.
@@ -155,12 +155,11 @@ fn shortest_window_ms(
     least.div_ceil(unit).saturating_mul(unit)
 }
 
-/// Until each share but that of CPUs is known so well: its standard error is twice the noise of a slot ÷ what is taken ÷
-/// the root of its slots.
-fn slots_to(half_width: f64, dose: f64, cycle: Cycle, noise: f64) -> f64 {
+/// Until each share is known so well: its standard error is twice the noise of a slot ÷ what is taken ÷ the root of the
+/// slots.
+fn slots_to(half_width: f64, dose: f64, noise: f64) -> f64 {
     let needed = (1.96 * 2.0 * noise / (half_width * dose.max(f64::MIN_POSITIVE))).powi(2);
-    let own = (cycle.slots - cycle.slots_of_cpus).max(cycle.slots_of_cpus).max(1);
-    (needed * cycle.slots as f64 / own as f64).max(LEAST_SLOTS as f64)
+    needed.max(LEAST_SLOTS as f64)
 }
 
 /// At most a minute, which is longer than anything here may be.

@@ -27,7 +27,7 @@ pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRe
         busy: None,
     };
     let timing = Timing { settling_ms: 100, window_ms: 400, period_ms: None };
-    let (mut schedule, mut random) = (SlotSchedule::new(timing, vec![0, 1], Vec::new(), 7), Random::new(11));
+    let (mut schedule, mut random) = (SlotSchedule::new(timing, 2, 7), Random::new(11));
     let slots = (0..cycles).flat_map(|_| schedule.next_cycle()).map(|plan| {
         let of = |column: u32| if plan.mask >> column & 1 == 1 { TAKEN } else { 0.0 };
         let noise = 1.0 + 0.002 * (random.unit() - 0.5);

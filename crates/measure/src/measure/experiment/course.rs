@@ -279,8 +279,6 @@ impl Experiment {
             return Err(ExperimentError::NothingToTake);
         }
         let raised = self.takers.raised.as_ref();
-        let is_of_cpus = |at: &&usize| self.takers.all[**at].resource.unit == TakenUnit::CpuNanos;
-        let others = active.len() - active.iter().filter(is_of_cpus).count();
         let observed = ObservedFlow {
             ticks,
             period_ms: None,
@@ -288,8 +286,7 @@ impl Experiment {
             drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
-            columns: others + usize::from(raised.is_some()),
-            of_cpus: active.len() - others,
+            takes_cpu: active.iter().any(|at| self.takers.all[*at].resource.unit == TakenUnit::CpuNanos),
             dose: DOSE,
             budget_seconds: self.longest.saturating_sub(OBSERVED).as_secs_f64(),
         };
@@ -298,8 +295,7 @@ impl Experiment {
                 (dose, noise, chosen, raised.is_some())
             }
             _ => {
-                let without = ObservedFlow { columns: others, drain_seconds: None, ..observed };
-                let (dose, noise, chosen) = dose(without);
+                let (dose, noise, chosen) = dose(ObservedFlow { drain_seconds: None, ..observed });
                 (dose, noise, chosen, false)
             }
         };

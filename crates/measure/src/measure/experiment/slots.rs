@@ -5,7 +5,7 @@ use super::takers::Takers;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
     CarryOver, LEAST_SLOTS, ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule,
-    TakenUnit, Timing, estimate, is_narrow, may_stop,
+    Timing, estimate, is_narrow, may_stop,
 };
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -137,8 +137,8 @@ impl Taking {
 
     /// Opens the gates of the next slot.
     fn open(&self, takers: &Takers, plan: SlotPlan, begin: Instant) -> Slot {
-        let length =
-            u64::from(plan.settling_ms) + u64::from(self.record.timing.window_ms) + u64::from(plan.unused_ms);
+        let Timing { settling_ms, window_ms, .. } = self.record.timing;
+        let length = u64::from(settling_ms) + u64::from(window_ms) + u64::from(plan.unused_ms);
         let end = begin + Duration::from_millis(length);
         let mut doses = vec![0.0; self.active.iter().max().map_or(0, |last| last + 1)];
         for (column, (at, dose)) in self.active.iter().zip(&self.doses).enumerate() {
@@ -153,8 +153,7 @@ impl Taking {
 
     /// What was counted in its window.
     fn keep(&mut self, slot: &Slot) {
-        let timing = Timing { settling_ms: slot.plan.settling_ms, ..self.record.timing };
-        let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &timing) else { return };
+        let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &self.record.timing) else { return };
         // What more workers of the flow's own cost it is no harm by a taker.
         if cut.mask >> self.active.len() == 0 {
             self.judge(&cut);
@@ -241,10 +240,7 @@ pub(super) fn part_of(dose: f64, kind: ResourceKind) -> f64 {
 }
 
 fn schedule(record: &ShareRecord, seed: u64) -> SlotSchedule {
-    let is_of_cpus =
-        |at: &usize| record.taken.get(*at).is_some_and(|taken| taken.unit == TakenUnit::CpuNanos);
-    let (of_cpus, others) = (0..record.taken.len() + record.raised.len()).partition(is_of_cpus);
-    SlotSchedule::new(record.timing, others, of_cpus, seed)
+    SlotSchedule::new(record.timing, record.taken.len() + record.raised.len(), seed)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ fn ticks(mut times: impl FnMut(usize) -> f64) -> Vec<ShareCounts> {
 }
 
 fn flow(ticks: &[ShareCounts]) -> ObservedFlow<'_> {
-    ObservedFlow { ticks, columns: 3, dose: 0.1, budget_seconds: 40.0, ..ObservedFlow::default() }
+    ObservedFlow { ticks, dose: 0.1, budget_seconds: 40.0, ..ObservedFlow::default() }
 }
 
 fn times(flow: &ObservedFlow<'_>) -> (u32, u32, Option<u32>) {
@@ -40,7 +40,7 @@ fn what_is_known_of_the_flow_makes_slots_longer() {
     let mut dice = Dice::new(2);
     let steady = ticks(|_| 1.0 + 0.02 * dice.normal());
     let steady = flow(&steady);
-    assert_eq!(times(&ObservedFlow { of_cpus: 1, ..steady.clone() }), (50, 80, None), "they have their own");
+    assert_eq!(times(&ObservedFlow { takes_cpu: true, ..steady.clone() }), (100, 80, None));
     assert_eq!(times(&ObservedFlow { round_trip_seconds: Some(0.03), ..steady.clone() }), (300, 600, None));
     assert_eq!(times(&ObservedFlow { drain_seconds: Some(0.31), ..steady.clone() }), (310, 80, None));
     assert_eq!(times(&ObservedFlow { period_ms: Some(150), ..steady.clone() }), (150, 600, Some(150)));

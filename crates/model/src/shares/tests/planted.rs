@@ -24,31 +24,18 @@ struct Planted {
     /// Part of the slots in which a neighbour takes a third of the flow.
     bursts: f64,
     cycles: usize,
-    /// The taker of CPUs.
-    cpus: Option<usize>,
     seed: u64,
 }
 
 impl Planted {
     fn new(shares: &[f64], noise: f64, seed: u64) -> Self {
         let shares = shares.to_vec();
-        Planted {
-            shares,
-            gain: None,
-            noise,
-            arrives: 1.0,
-            late: 0.0,
-            bursts: 0.0,
-            cycles: 2,
-            cpus: None,
-            seed,
-        }
+        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, cycles: 2, seed }
     }
 
     fn record(&self) -> ShareRecord {
         let columns = self.shares.len() + usize::from(self.gain.is_some());
-        let (of_cpus, others) = (0..columns).partition(|column| Some(*column) == self.cpus);
-        let mut schedule = SlotSchedule::new(TIMING, others, of_cpus, self.seed);
+        let mut schedule = SlotSchedule::new(TIMING, columns, self.seed);
         let plans: Vec<SlotPlan> = (0..self.cycles).flat_map(|_| schedule.next_cycle()).collect();
         let (mut dice, mut before) = (Dice::new(self.seed ^ 0x5eed), 0.0);
         let slots = plans.iter().enumerate().map(|(slot, plan)| {
@@ -139,17 +126,6 @@ fn intervals_hold_the_planted_shares() {
 fn placebos_have_no_share() {
     let placebos = coverage(&[0.0; 5], 300);
     assert!((0.92..0.98).contains(&placebos), "{placebos}");
-}
-
-/// CPUs have four slots of a cycle of twenty: their share is known from those alone.
-#[test]
-fn slots_of_cpus_tell_their_share_and_no_other() {
-    let planted = |seed| Planted { cpus: Some(1), cycles: 3, ..Planted::new(&[1.0, 0.3, 0.0], 0.02, seed) };
-    let coverage = (0..300).map(|seed| held(&planted(seed))).sum::<f64>() / 300.0;
-    assert!((0.92..0.98).contains(&coverage), "{coverage}");
-    let [disk, cpus] = [0, 1].map(|index| share(&estimate(&planted(1).record(), &[]), index).half_width);
-    assert!(cpus > 1.5 * disk && cpus < 4.0 * disk, "{disk} {cpus}");
-    assert_eq!(planted(2).decision(), Decision::Measured(ShareLimit::Resource(0)));
 }
 
 #[test]
@@ -404,7 +380,7 @@ proptest! {
         let _ = (decide(&record, &report), may_stop(&report, &report));
         let flow = ObservedFlow {
             ticks: &counted, period_ms, threads: Some(settling_ms), step_bytes: Some(u64::from(window_ms)),
-            round_trip_seconds: Some(f64::from(settling_ms)), columns: takers,
+            round_trip_seconds: Some(f64::from(settling_ms)), takes_cpu: takers > 1,
             ..ObservedFlow::default()
         };
         let _ = super::super::timing(&flow);

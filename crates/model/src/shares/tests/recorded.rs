@@ -274,6 +274,9 @@ fn full_cpus_have_their_share_and_a_quota_in_bursts_leaves_doubt() {
     let Some(cpu) = estimated("cpu2", [250, 300], None) else { return };
     assert!(is_share(&cpu.report, "cpu0", 0.74, 0.18));
     assert!(measured("cpu0", &cpu), "{:?}", cpu.decision);
+    // What is taken from them is felt within 100 ms.
+    let Some(soon) = estimated("cpu2", [100, 100], None) else { return };
+    assert!(is_share(&soon.report, "cpu0", 0.80, 0.21));
     let Some(quota) = estimated("quota2", [100, 500], Some(100)) else { return };
     assert!(is_share(&quota.report, "quota", 0.87, 0.47));
     assert!(matches!(quota.decision, Decision::Undecided(Undecided::Wide(_))), "{:?}", quota.decision);
