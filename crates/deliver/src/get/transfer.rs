@@ -333,8 +333,9 @@ impl FileTransfer {
                     !self.remote.has_ranges
                 }
             };
-            // Others go on with it: nothing of the file failed.
-            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
+            // Others go on with it: nothing of the file failed. Another copy counts: its address is asked again and again
+            // where all others are dead.
+            let is_file = !matches!(error, GetError::Revoked);
             progress.failures += u32::from(is_file);
             let passes = !is_file
                 || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;

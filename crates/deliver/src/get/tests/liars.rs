@@ -105,3 +105,29 @@ fn a_server_that_is_always_busy_is_given_up() {
         assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{seconds}: {time:?}");
     }
 }
+
+/// The address that has the file is gone, in the middle of it or at its end, and the other one of the name has another
+/// copy.
+#[test]
+fn an_address_with_another_copy_is_not_asked_without_end() {
+    const WHOLE: &str = "Content-Length: 2000000\r\n";
+    const CUT: &str =
+        "Accept-Ranges: bytes\r\nContent-Range: bytes 0-1999999/2000000\r\nContent-Length: 2000000\r\n";
+    for (lines, bytes) in [(WHOLE, 2_000_000), (CUT, 1_000_000)] {
+        let (folder, mut connections) = (folder_in_memory(), 0);
+        let url = "http://copies.example/file".parse().expect("a URL");
+        let wanted = WantedFile::new(url, folder.path().join("file"), None, None);
+        let accept = move || {
+            connections += 1;
+            assert!(connections < 500, "connections without end");
+            let lines = format!("ETag: \"{}\"\r\n{lines}", connections.min(2));
+            let answer = move |head: &RequestHead, answers: &mut Answers| {
+                then(head, answers, &lines, &vec![0; bytes]);
+            };
+            // After the first, each to the other address comes behind one to the address that is gone.
+            (connections % 2 == 1).then(|| Box::new(Answering(answer)) as Box<dyn FarEnd>)
+        };
+        let (_, errors, ..) = fetched(vec![wanted], accept, &SimulatedClock::new());
+        assert!(matches!(errors[..], [GetError::OtherCopy { .. }]), "{errors:?}");
+    }
+}
