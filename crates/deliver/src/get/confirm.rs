@@ -63,10 +63,8 @@ impl GetStream<'_> {
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
             let again_bytes = file.compare(first, &self.sums(&file.remote, asked)?)?;
             if again_bytes > 0 {
-                tracing::warn!(
-                    url = %file.remote.url, bytes = again_bytes, "blocks differ from the server's and come again"
-                );
-                self.comes_again(again_bytes);
+                self.finished.came_again(&file.remote.url, again_bytes);
+                self.plan.uncount(again_bytes);
             }
             first += count;
         }

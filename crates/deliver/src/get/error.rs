@@ -144,6 +144,12 @@ impl GetError {
         matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
+    /// It is of this host's disk: the connection is as good as before.
+    pub(super) fn is_of_disk(&self) -> bool {
+        use GetError::{Destination, NameTooLong, NoSpace, SideFile};
+        matches!(self, Destination { .. } | NameTooLong { .. } | NoSpace { .. } | SideFile { .. })
+    }
+
     /// It is of one folder: others beside it may be listed.
     pub(super) fn is_of_folder(&self) -> bool {
         use GetError::{Folder, Listing, NotAllowed, NotFound};

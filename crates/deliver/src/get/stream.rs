@@ -213,12 +213,6 @@ impl GetStream<'_> {
         Ok(is_there)
     }
 
-    /// So much of what came differs, and has to come again.
-    pub(super) fn comes_again(&self, bytes: u64) {
-        self.finished.came_again(bytes);
-        self.plan.uncount(bytes);
-    }
-
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,

@@ -131,3 +131,24 @@ fn an_address_with_another_copy_is_not_asked_without_end() {
         assert!(matches!(errors[..], [GetError::OtherCopy { .. }]), "{errors:?}");
     }
 }
+
+/// Into a folder that is gone, but for the first: each is asked for once, and nothing of them counts as there.
+#[test]
+fn what_the_disk_refuses_is_not_fetched_again() {
+    let (folder, requests) = (folder_in_memory(), Rc::new(Cell::new(0)));
+    let counted = Rc::clone(&requests);
+    let wanted = (0..20).map(|number| {
+        let place = if number == 0 { folder.path().join("file") } else { folder.path().join("gone/file") };
+        WantedFile::new(format!("{SERVER}/{number}").parse().expect("a URL"), place, Some(3), None)
+    });
+    let accept = move || {
+        let counted = Rc::clone(&counted);
+        let answer = move |_: &RequestHead, answers: &mut Answers| {
+            counted.set(counted.get() + 1);
+            answers.extend([head_of(200, "Content-Length: 3\r\n"), Sent::from(b"abc".to_vec())]);
+        };
+        Some(Box::new(Answering(answer)) as Box<dyn FarEnd>)
+    };
+    let (_, errors, _, there) = fetched(wanted.collect(), accept, &SimulatedClock::new());
+    assert_eq!((errors.len(), there, requests.get()), (19, 3, 20), "{:?}", errors.first());
+}
