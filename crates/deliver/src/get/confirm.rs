@@ -3,7 +3,7 @@
 
 use super::error::GetError;
 use super::kept_blocks::still_there;
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};
 use super::stream::{GetStream, MOST_TRIES, POLL_INTERVAL};
@@ -56,7 +56,7 @@ impl GetStream<'_> {
     }
 
     /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
+    fn confirm(&mut self, file: &FileTransfer, piece: &BlockRun) -> Result<(), GetError> {
         let mut first = piece.start;
         while first < piece.end {
             let count = (piece.end - first).min(most_sums(file.block_bytes));

@@ -1,6 +1,6 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::archived::Archived;
 use crate::http::url::HttpUrl;
@@ -107,21 +107,21 @@ impl<'a> GetPlan<'a> {
     }
 
     /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
-    pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, Piece)> {
+    pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, BlockRun)> {
         let open = lock(&self.open);
         open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams, share)?)))
     }
 
     /// The next piece of this file, for the stream that is at one of it: unless the others, who have none, and no other
     /// file to begin, need all that is left.
-    pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<Piece> {
+    pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<BlockRun> {
         let others = if lock(&self.waiting).files.is_empty() { self.streams.saturating_sub(1) } else { 0 };
         file.next_beside(self.streams, share, others)
     }
 
     /// The next blocks whose sums are to be compared, with the right to ask for sums, for as long as it is kept. None: no
     /// blocks wait, or as many sums are asked for as a server computes for one client.
-    pub(super) fn next_confirm(&self) -> Option<(SumsTurn<'_>, Arc<FileTransfer>, Piece)> {
+    pub(super) fn next_confirm(&self) -> Option<(SumsTurn<'_>, Arc<FileTransfer>, BlockRun)> {
         let more = |asked: usize| (asked < MOST_SUMS_ASKED).then_some(asked + 1);
         self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         let (turn, open) = (SumsTurn(&self.sums_asked), lock(&self.open));
