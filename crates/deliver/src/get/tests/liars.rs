@@ -70,7 +70,7 @@ fn each_lie_is_a_sentence_in_its_time() {
         }),
         ("status 500", false, |_, answers| empty(500, "", answers)),
         ("503", false, |_, answers| empty(503, "Retry-After: 1\r\n", answers)),
-        ("is no HTTP", false, |_, answers| answers.push_back(Sent::Endless(b"A: bbbbbbbbbbbbbbb\r\n"))),
+        ("is not HTTP", false, |_, answers| answers.push_back(Sent::Endless(b"A: bbbbbbbbbbbbbbb\r\n"))),
         ("closed without an answer", false, |_, answers| answers.push_back(Sent::End)),
         ("next to nothing came for 5 s", false, |_, _| {}),
         ("another part", false, |head, answers| {
