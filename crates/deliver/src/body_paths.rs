@@ -1,5 +1,5 @@
 //! How the bytes of a file get to a connection: what the page cache has by splice(2) or sendfile(2), the rest past it at
-//! depth. Which of the two is asked piece by piece. The answers of `serve`, what `put` sends and uploads to stores go so.
+//! depth. Which of the two is asked piece by piece. Used by `serve`, `put` and uploads to object stores.
 
 use crate::file_id::FileId;
 use linerate_system::clock;
@@ -52,7 +52,7 @@ pub(crate) struct BodyPaths {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedCall {
     pub(crate) sent: usize,
-    /// For the disk: the page cache had not all of it.
+    /// For the disk: the page cache had not all of it. Not the wait for room in the socket.
     pub(crate) waited_disk: Duration,
     /// The socket had no room.
     pub(crate) is_full: bool,
@@ -127,9 +127,19 @@ impl BodyPaths {
             self.pipe = Splice::new(MOST_PIPE_BYTES).ok();
         }
         let (begun, cpu, read) = (clock::now(), thread_cpu(), thread_blocks_read());
-        let handed_over = match self.pipe.as_mut().filter(|pipe| pipe.is_large()) {
-            Some(pipe) => pipe.send(socket, file, at, bytes),
-            None => send_file(socket, file, at, bytes),
+        let waited = || {
+            let computed = || thread_cpu().saturating_sub(cpu);
+            (thread_blocks_read() > read).then(|| clock::since(begun).saturating_sub(computed()))
+        };
+        let pipe = self.pipe.as_mut().filter(|pipe| pipe.is_large());
+        // A long sendfile(2) waits for the disk and for the socket in turn: how long for which is unknown.
+        let is_known = pipe.is_some() || !with_pipe || bytes <= SENDFILE_BYTES;
+        let (handed_over, waited) = match pipe {
+            Some(pipe) => {
+                let (filled, waited) = (pipe.fill(file, at, bytes), waited());
+                (filled.and_then(|()| pipe.send_rest(socket, bytes)), waited)
+            }
+            None => (send_file(socket, file, at, bytes), waited()),
         };
         if handed_over.is_err() {
             // What it still holds is read again.
@@ -140,12 +150,10 @@ impl BodyPaths {
             Err(error) if is_waiting(&error) => (0, true),
             sent => (sent?, false),
         };
-        let mut waited_disk = Duration::ZERO;
-        if thread_blocks_read() > read {
-            let computed = thread_cpu().saturating_sub(cpu);
-            waited_disk = clock::since(begun).saturating_sub(computed);
+        if waited.is_some() {
             self.cached_pieces = 0;
         }
+        let waited_disk = waited.filter(|_| is_known).unwrap_or_default();
         Ok(CachedCall { sent, waited_disk, is_full, is_over: self.was_cached && self.cached_pieces == 0 })
     }
 

@@ -33,8 +33,9 @@ pub(crate) fn measurement_of(
     let (busy, own) = (host.busy_cpus() / count, host.cpu_seconds / seconds / count);
     let is_of_flow = |link: &&LinkUse| link.sends != comes_in && flow.interfaces.contains(&link.name);
     let links: Vec<LinkUse> = host.links.iter().filter(is_of_flow).cloned().collect();
-    let gone = |name: &&String| !links.iter().any(|link| link.name == **name);
-    let gone = flow.interfaces.iter().filter(gone).map(|name| format!("{name} was not there all the time"));
+    let is_gone = |name: &&String| !links.iter().any(|link| link.name == **name);
+    let gone =
+        flow.interfaces.iter().filter(is_gone).map(|name| format!("{name} was not there all the time"));
     let not_seen = flow.unknown.iter().cloned().chain(gone).map(|why| format!("{INTERFACE_NOT_SEEN}{why}"));
     let measured = Measurement {
         stage,
@@ -115,17 +116,14 @@ pub struct TransferLimit {
 /// What limited a transfer that was measured so.
 pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> TransferLimit {
     let judged = judge_transfer(measurement, rate_limit);
-    let workers = measurement.worker_evidence().unwrap_or_default();
-    let (source, sink) = (workers.waiting_source, workers.waiting_sink);
-    let (waiting_network, waiting_disk) =
-        if measurement.stage == Stage::Get { (source, sink) } else { (sink, source) };
+    let waits = measurement.transfer_waits();
     TransferLimit {
         kind: judged.kind(),
         sentence: transfer_sentence(&judged, measurement),
         rule: judged.limit().map(|limit| limit.rule()),
-        waiting_network,
-        waiting_disk,
-        working: workers.busy,
+        waiting_network: waits.network,
+        waiting_disk: waits.disk,
+        working: measurement.worker_evidence().unwrap_or_default().busy,
     }
 }
 

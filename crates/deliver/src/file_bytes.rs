@@ -70,7 +70,7 @@ impl<'f> FileBytes<'f> {
         self.reader = is_cold.then(open).and_then(Result::ok);
     }
 
-    /// Also where they are cold: for a caller of whom many may ask at a time, and who has little memory for each.
+    /// Always through the page cache, with one 256 KiB buffer: for callers that many clients may trigger at once.
     pub(crate) fn copied(content: &'f File, left: Range<u64>) -> Self {
         let chunk = vec![0; bytes_in(&left).min(CHUNK_BYTES as u64) as usize];
         let (run_end, afterwards) = (left.end, Afterwards::Cached);
@@ -108,8 +108,9 @@ impl<'f> FileBytes<'f> {
 
     /// How they are read, for the report.
     pub(crate) fn method(&self) -> String {
-        let at_depth = |reader: &RangeReader| format!("O_DIRECT, {}", reader.queue.method());
-        self.reader.as_ref().map_or("read through the page cache".into(), at_depth)
+        let cached = "read through the page cache";
+        let path = if self.afterwards == Afterwards::Gone { "O_DIRECT" } else { cached };
+        self.reader.as_ref().map_or(cached.into(), |reader| format!("{path}, {}", reader.queue.method()))
     }
 }
 

@@ -216,29 +216,9 @@ mod tests {
 
     #[test]
     fn links_that_lead_elsewhere_are_none_of_the_folder() {
-        for link in [
-            "../",
-            "..",
-            "./",
-            ".",
-            "/",
-            "",
-            "?C=N;O=D",
-            "#top",
-            "f?x=1",
-            "http://h/a",
-            "//h/a",
-            "mailto:a@b",
-            "javascript:x",
-            "/etc/passwd",
-            "../../etc/passwd",
-            "a/b",
-            "a/../../b",
-            "/f/",
-            "/f/../x",
-            "/f",
-            "/f/a/b",
-        ] {
+        let links = "../ .. ./ . /  ?C=N;O=D #top f?x=1 http://h/a //h/a mailto:a@b javascript:x \
+            /etc/passwd ../../etc/passwd a/b a/../../b /f/ /f/../x /f /f/a/b";
+        for link in links.split(' ') {
             assert_eq!(index(&format!("<a href=\"{link}\">x</a>")), [], "{link}");
         }
         assert_eq!(

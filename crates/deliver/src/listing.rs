@@ -67,9 +67,9 @@ pub enum ListedKind {
 /// Why a list of another host is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ListingError {
-    #[error("it is no list: {0}")]
+    #[error("it is not a list: {0}")]
     NoJson(String),
-    #[error("it names {name}, which is no name of a file here: {why}")]
+    #[error("it names {name}, which is not a name of a file here: {why}")]
     Name { name: String, why: &'static str },
     #[error("it has more than {MOST_NAMES} names")]
     TooMany,

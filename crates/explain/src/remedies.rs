@@ -96,7 +96,7 @@ mod tests {
                 "{remedy:?}"
             );
             for finding in &remedy.findings {
-                assert!(findings.contains(&format!("\"{finding}\"")), "{finding} is no finding");
+                assert!(findings.contains(&format!("\"{finding}\"")), "{finding} is not a finding");
             }
             programs.extend(remedy.programs.clone());
         }

@@ -37,7 +37,7 @@ fn prefix(unit: &str) -> (i32, &str) {
 /// fio,
 /// `…B` of 1000.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
-    let wrong = || ParseError(format!("“{text}” is no size: write it like 4k, 1M, 16MiB or 2GB"));
+    let wrong = || ParseError(format!("“{text}” is not a size: write it like 4k, 1M, 16MiB or 2GB"));
     let (number, unit) = number_and_rest(text).ok_or_else(wrong)?;
     let (power, unit) = prefix(unit);
     let base: f64 = match (power, unit.to_ascii_lowercase().as_str()) {
@@ -56,7 +56,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
 /// `200MBps` are bytes, all in SI powers; `8MiB/s` counts in powers of 1024.
 pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
     let wrong =
-        || ParseError(format!("“{text}” is no rate: write bits like 10G or 10Gbps, or bytes like 3GB/s"));
+        || ParseError(format!("“{text}” is not a rate: write bits like 10G or 10Gbps, or bytes like 3GB/s"));
     let (number, unit) = number_and_rest(text).ok_or_else(wrong)?;
     let per_second = ["/s", "ps", "/sec"].iter().find_map(|end| unit.strip_suffix(end));
     let (power, unit) = prefix(per_second.unwrap_or(unit));
@@ -78,7 +78,7 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
 /// Reads a length of time: `5` and `0.5` are seconds; `200ms`, `5s`, `2m`, `1h30m`, `150us` say their unit.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     let wrong =
-        || ParseError(format!("“{text}” is no time: write seconds like 5 or 0.5, or 200ms, 5s, 2m, 1h"));
+        || ParseError(format!("“{text}” is not a time: write seconds like 5 or 0.5, or 200ms, 5s, 2m, 1h"));
     let mut seconds = 0.0;
     let mut rest = text;
     loop {

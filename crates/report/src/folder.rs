@@ -60,7 +60,7 @@ impl Folder {
         let absolute = std::path::absolute(place).map_err(|error| lacks(place, &error))?;
         let there = absolute.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
         if !there.is_dir() {
-            return Err(lacks(place, &io::Error::other(format!("{} is no directory", there.display()))));
+            return Err(lacks(place, &io::Error::other(format!("{} is not a directory", there.display()))));
         }
         check_writable(there).map_err(|error| lacks(place, &error))
     }

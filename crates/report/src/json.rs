@@ -114,7 +114,7 @@ fn regular(file: PathBuf, metadata: &std::fs::Metadata) -> Result<PathBuf, Failu
     if metadata.is_file() {
         return Ok(file);
     }
-    Err(Failure::Lacks(format!("{} is no regular file; give the {FILE_NAME} of a run", file.display())))
+    Err(Failure::Lacks(format!("{} is not a regular file; give the {FILE_NAME} of a run", file.display())))
 }
 
 /// All of it; of a file that is not linerate's no more than a result of another tool has.

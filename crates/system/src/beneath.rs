@@ -362,7 +362,7 @@ mod tests {
         let (_place, folder) = tree();
         let error = folder.open_file(Path::new("fifo"), false).map_err(|error| error.kind());
         assert_eq!(error.expect_err("a FIFO"), io::ErrorKind::InvalidInput);
-        assert!(folder.open_file(Path::new("sub"), false).is_err(), "a folder is no file");
+        assert!(folder.open_file(Path::new("sub"), false).is_err(), "a folder is not a file");
     }
 
     #[test]

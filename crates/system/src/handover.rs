@@ -94,13 +94,19 @@ impl Splice {
         offset: u64,
         bytes: usize,
     ) -> io::Result<usize> {
+        self.fill(file, offset, bytes)?;
+        self.send_rest(socket, bytes)
+    }
+
+    /// The first half of [`Splice::send`], which waits for the disk alone: up to `bytes` of the file from `offset` on,
+    /// unless some still wait to go out.
+    pub fn fill(&mut self, file: &impl AsFd, offset: u64, bytes: usize) -> io::Result<()> {
         if self.is_empty() {
-            let mut from = offset;
-            let length = bytes.min(self.room);
+            let (mut from, length) = (offset, bytes.min(self.room));
             self.waiting =
                 rustix::pipe::splice(file, Some(&mut from), &self.into, None, length, SpliceFlags::empty())?;
         }
-        self.send_rest(socket, bytes)
+        Ok(())
     }
 
     /// The same of the first `bytes` of pages that are kept, unless some still wait to go out.
@@ -112,7 +118,8 @@ impl Splice {
         self.send_rest(socket, bytes)
     }
 
-    fn send_rest(&mut self, socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    /// The second half of [`Splice::send`], which waits for room in the socket alone: what the pipe holds, up to `bytes`.
+    pub fn send_rest(&mut self, socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
         if self.is_empty() {
             return Ok(0);
         }

@@ -1,5 +1,8 @@
-//! Keeps a rate by our own clock: bursts of at most about a millisecond, each when it is due. For every
-//! sender here, TCP and UDP.
+//! Keeps a rate by our own clock: bursts of at most about a millisecond, each when it is due. For the streams of
+//! `flow::stream` and those of iperf3, of which each has one sender and a rate of its own.
+//!
+//! The workers of a flow, `get`, `put` and `serve` keep to `RateLimit` and `Allowance` instead, which several threads
+//! share without a lock, and whose rate another host may change.
 //!
 //! Not the kernel's alone: it takes SO_MAX_PACING_RATE on UDP and ignores it without the fq queueing discipline.
 //! Within a burst TCP's segments are spread by it ([`spread_by_kernel`]), so that a shallow queue on the way has room.
@@ -21,7 +24,7 @@ const KERNEL_PACES_TO: f64 = 1.3e9;
 /// A burst lasts this long at the rate.
 const BURST: Duration = Duration::from_micros(500);
 /// After a delay bursts follow one another so much faster than the rate, until the timetable is met again.
-const CATCH_UP: f64 = 1.1;
+const CATCH_UP_FACTOR: f64 = 1.1;
 /// What is later than this is given up: the rate cannot be kept, or the host slept.
 const LATEST: Duration = Duration::from_secs(1);
 
@@ -81,7 +84,7 @@ impl Pace {
         let slot = self.due.max(self.earliest);
         let forgiven = now.checked_sub(BURST).unwrap_or(now);
         self.due += Duration::from_nanos(whole as u64);
-        self.earliest = slot.max(forgiven) + Duration::from_nanos((whole / CATCH_UP) as u64);
+        self.earliest = slot.max(forgiven) + Duration::from_nanos((whole / CATCH_UP_FACTOR) as u64);
         if now.saturating_duration_since(self.due) > LATEST {
             self.due = now - LATEST;
         }
@@ -91,6 +94,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
@@ -104,7 +108,6 @@ mod tests {
         assert!(spread_by_kernel(&stream, 100e6));
         assert_eq!(connection::pacing_rate(&stream).expect("a rate"), 125_000_000);
     }
-    use proptest::prelude::*;
 
     proptest! {
         /// On a host that wakes up late, now and then very late, the average is kept and no stretch of time
@@ -138,7 +141,7 @@ mod tests {
             for stretch in bursts.windows(40) {
                 for (index, (at, _)) in stretch.iter().enumerate() {
                     let seconds = at.duration_since(stretch[0].0).as_secs_f64() + BURST.as_secs_f64() + 1e-7;
-                    prop_assert!((index * burst) as f64 <= seconds * rate * CATCH_UP + burst as f64);
+                    prop_assert!((index * burst) as f64 <= seconds * rate * CATCH_UP_FACTOR + burst as f64);
                 }
             }
         }

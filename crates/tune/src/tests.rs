@@ -127,7 +127,7 @@ fn setting(n: usize) -> (&'static str, SettingPlace) {
 }
 
 fn at(place: Where) -> SettingPlace {
-    let Where::Sysctl(name) = place else { panic!("{place:?} is no sysctl") };
+    let Where::Sysctl(name) = place else { panic!("{place:?} is not a sysctl") };
     SettingPlace::Attribute(Path::new("/proc/sys").join(name.replace('.', "/")))
 }
 

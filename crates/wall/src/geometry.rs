@@ -16,13 +16,13 @@ pub(crate) const PIXEL_BYTES: usize = 3;
 /// A text that is not what it should be, and how that is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    #[error("“{0}” is no grid: write columns x rows, like 5x3, each from 1 to {MOST_A_SIDE}")]
+    #[error("“{0}” is not a grid: write columns x rows, like 5x3, each from 1 to {MOST_A_SIDE}")]
     NoGrid(String),
-    #[error("“{0}” is no size in pixels: write width x height, like 2560x1600, each from 1 to {MOST_PIXELS}")]
+    #[error("“{0}” is not a size in pixels: write width x height, like 2560x1600, each 1 to {MOST_PIXELS}")]
     NoSize(String),
-    #[error("“{0}” is no tile: write row and column from 0, like r0c4")]
+    #[error("“{0}” is not a tile: write row and column from 0, like r0c4")]
     NoTile(String),
-    #[error("“{0}” is no frame rate: write frames a second, like 24 or 30000/1001, from 1/60 to 1000")]
+    #[error("“{0}” is not a frame rate: write frames a second, like 24 or 30000/1001, from 1/60 to 1000")]
     NoFrameRate(String),
 }
 

@@ -241,7 +241,7 @@ mod tests {
         assert!(wrong("\"2x1\"", "\"3x1\"").contains("without a [[screen]]: r0c2"));
         assert!(wrong("r0c1", "r0c0").contains("r0c0 is there twice"));
         assert!(wrong("r0c1", "r1c1").contains("r1c1 is not on a wall of 2x1"));
-        assert!(wrong("r0c1", "x").contains("is no tile"));
+        assert!(wrong("r0c1", "x").contains("is not a tile"));
         assert!(wrong("server = \"right\"", "server = \"middle\"").contains("no [[server]] called “middle”"));
         assert!(wrong("server = \"right\"", "").contains("say which of the servers"));
         assert!(wrong("name = \"right\"", "name = \"left\"").contains("two servers are called “left”"));

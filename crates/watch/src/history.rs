@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 const SERIES: usize = 512;
 
 /// How much of the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Span {
+    #[default]
     Minute,
     Hour,
     Day,

@@ -92,7 +92,7 @@ impl Replay {
             [] => return foreign("is empty: nothing was recorded"),
             start if start.starts_with(&MAGIC) || MAGIC.starts_with(start) => Box::new(Frames::new(bytes)),
             [b'{', ..] => Box::new(bytes),
-            _ => return foreign("is no recording of `linerate watch`"),
+            _ => return foreign("is not a recording of `linerate watch`"),
         };
         let mut replay =
             Replay { lines: BufReader::new(bytes), lines_read: 0, ended: false, name: name.clone() };
@@ -102,7 +102,7 @@ impl Replay {
             Err(_) => return foreign("is cut before its first line, or no recording of `linerate watch`"),
         };
         let Ok(head) = serde_json::from_slice::<Head>(&line) else {
-            return foreign("is no recording of `linerate watch`: its first line does not say so");
+            return foreign("is not a recording of `linerate watch`: its first line does not say so");
         };
         let about = &head.linerate_watch;
         if about.schema != SCHEMA {
@@ -271,7 +271,7 @@ mod tests {
     fn what_is_no_recording_says_so() {
         let why = |bytes: &[u8]| play(bytes).expect_err("no recording").to_string();
         assert!(why(b"").contains("is empty"));
-        assert!(why(b"hello\n").contains("is no recording"));
+        assert!(why(b"hello\n").contains("is not a recording"));
         assert!(why(b"{\"a\":1}\n").contains("does not say so"));
         assert!(why(&MAGIC).contains("is cut before its first line"));
         assert!(why(&MAGIC[..2]).contains("is cut before its first line"));

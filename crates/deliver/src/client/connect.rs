@@ -55,18 +55,8 @@ pub(super) fn connect(
     }
     settings.book.look_up(url, settings.nic.as_ref())?;
     #[cfg(test)]
-    if let Some(opened) = crate::tests::network::connected() {
-        let taken = settings.book.take(url, &[], settings.keeps_to_one).expect("an address");
-        return match opened {
-            Ok(stream) => {
-                taken.answered();
-                Ok((stream, taken))
-            }
-            Err(error) => {
-                let why = reasons(vec![failed(&taken, &error.into())]);
-                Err(GetError::Unreachable { authority: url.authority(), why })
-            }
-        };
+    if let Some(opened) = connect_without_sockets(settings, url) {
+        return opened;
     }
     let begun = clock::now();
     let (mut attempts, mut tried): (Vec<Attempt>, Vec<SocketAddr>) = (Vec::new(), Vec::new());
@@ -94,6 +84,26 @@ pub(super) fn connect(
             return Ok(open);
         }
     }
+}
+
+/// In the tests' network, address after address; none: this thread is in no such network.
+#[cfg(test)]
+fn connect_without_sockets(
+    settings: &ClientSettings<'_>,
+    url: &HttpUrl,
+) -> Option<Result<(TcpStream, TakenAddress), GetError>> {
+    let (mut tried, mut failures) = (Vec::new(), Vec::new());
+    while let Some(taken) = settings.book.take(url, &tried, settings.keeps_to_one) {
+        match crate::tests::network::connected()? {
+            Ok(stream) => {
+                taken.answered();
+                return Some(Ok((stream, taken)));
+            }
+            Err(error) => failures.push(failed(&taken, &error.into())),
+        }
+        tried.push(taken.address);
+    }
+    Some(Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) }))
 }
 
 /// Whatever host a URL names, it is the other end's.

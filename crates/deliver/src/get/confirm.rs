@@ -1,8 +1,9 @@
-//! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
+//! What came is compared with the server's: the sums of its blocks, and at the end whether it still has the same file.
+//! So is a local file that may have the server's content already.
 
 use super::error::GetError;
 use super::kept_blocks::still_there;
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};
 use super::stream::{GetStream, MOST_TRIES, POLL_INTERVAL};
@@ -21,10 +22,8 @@ impl GetStream<'_> {
     /// they have time.
     pub(super) fn run_confirming(&mut self) {
         while !self.settings.stop.is_ended() && !self.plan.is_over() {
-            let plan = self.plan;
-            let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
-            let Some((_turn, (file, piece))) = next() else {
-                plan.rest(POLL_INTERVAL);
+            let Some((_turn, file, piece)) = self.plan.next_confirm() else {
+                self.plan.rest(POLL_INTERVAL);
                 continue;
             };
             self.leave_lost_route();
@@ -49,9 +48,7 @@ impl GetStream<'_> {
     }
 
     pub(super) fn confirm_next(&mut self) -> bool {
-        let plan = self.plan;
-        let next = || Some((plan.sums_turn()?, plan.next_confirm()?));
-        let Some((_turn, (file, piece))) = next() else { return false };
+        let Some((_turn, file, piece)) = self.plan.next_confirm() else { return false };
         let confirmed = self.confirm(&file, &piece);
         let confirmed = confirmed.map_err(|error| self.blamed(&file, error, 0));
         self.end(&file, FileWork::Confirm(piece), confirmed);
@@ -59,17 +56,15 @@ impl GetStream<'_> {
     }
 
     /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &Piece) -> Result<(), GetError> {
+    fn confirm(&mut self, file: &FileTransfer, piece: &BlockRun) -> Result<(), GetError> {
         let mut first = piece.start;
         while first < piece.end {
             let count = (piece.end - first).min(most_sums(file.block_bytes));
             let asked = BlockRequest { block_bytes: file.block_bytes, first, count };
             let again_bytes = file.compare(first, &self.sums(&file.remote, asked)?)?;
             if again_bytes > 0 {
-                tracing::warn!(
-                    url = %file.remote.url, bytes = again_bytes, "blocks differ from the server's and come again"
-                );
-                self.comes_again(again_bytes);
+                self.finished.came_again(&file.remote.url, again_bytes);
+                self.plan.uncount(again_bytes);
             }
             first += count;
         }
@@ -90,8 +85,8 @@ impl GetStream<'_> {
         BlockList::parse(&body, request).map_err(|why| GetError::Blocks { url: url.to_string(), why })
     }
 
-    /// What is at the place already has the content of the server's file and not its time, and gets that: block by block
-    /// by the sums of both, twice as many at each request, so that what differs costs little.
+    /// If the local file has the server's content (compared by block sums), only its modification time is set; the
+    /// request size doubles, so a difference is found early.
     pub(super) fn has_same_content(
         &mut self,
         wanted: &WantedFile,
@@ -126,24 +121,15 @@ impl GetStream<'_> {
         self.leave_lost_route();
         let (remote, mut retries) = (&file.remote, Retries::new(MOST_TRIES, Duration::ZERO));
         loop {
-            match probe(&mut self.connection, self.settings, &remote.url) {
+            let error = match probe(&mut self.connection, self.settings, &remote.url) {
                 Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
-                Ok(other) => {
-                    let address = self.connection.as_ref().map(HttpConnection::address);
-                    let is_reference =
-                        address.is_none_or(|own_address| Some(own_address.address) == remote.address);
-                    if is_reference || !address.is_some_and(|own_address| own_address.differs()) {
-                        return Err(GetError::Changed { url: remote.url.to_string() });
-                    }
-                    tracing::debug!(?other, "another address of the name has another copy");
-                    self.connection = None;
-                }
-                Err(error) => {
-                    self.connection = None;
-                    if retries.failed(error.may_pass(), false).is_none_or(|wait| self.plan.rest(wait)) {
-                        return Err(error);
-                    }
-                }
+                Ok(_) => self.blamed(file, GetError::Changed { url: remote.url.to_string() }, 0),
+                Err(error) => error,
+            };
+            tracing::debug!(%error, "the server did not confirm that the file is unchanged");
+            self.connection = None;
+            if retries.failed(error.may_pass(), false).is_none_or(|wait| self.plan.rest(wait)) {
+                return Err(error);
             }
         }
     }

@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The most bytes of an answer that is no file: a store's list has 1000 keys of 1024 bytes, each letter of them in up to
-/// three.
+/// The most bytes of an answer that is not a file: a store's list has 1000 keys of 1024 bytes, each letter of them in up
+/// to three.
 pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 
 /// Each with the likely cause and the remedy.
@@ -42,11 +42,11 @@ pub enum GetError {
     #[error("{url}: the server sends on to “{location}”: {why}")]
     Location { url: String, location: String, why: UrlError },
     #[error(
-        "{url}: it is a folder, and its page is no list of its files as nginx, Apache, Caddy and Python show one; name its \
-         files"
+        "{url}: it is a folder, and its page is not a list of its files as nginx, Apache, Caddy and Python show one; name \
+         its files"
     )]
     Folder { url: String },
-    #[error("{url}: the last part of its path is no name of a file here: {why}; name a file")]
+    #[error("{url}: the last part of its path is not a name of a file here: {why}; name a file")]
     NoName { url: String, why: &'static str },
     #[error(
         "{url}: the server does not say how long the file is, so a broken connection would pass for its end"
@@ -54,7 +54,7 @@ pub enum GetError {
     NoLength { url: String },
     #[error("{url}: the server sends it packed ({encoding}) though that was not asked for")]
     Packed { url: String, encoding: String },
-    #[error("{url}: the server's answer is no HTTP: {why}")]
+    #[error("{url}: the server's answer is not HTTP: {why}")]
     NoHttp { url: String, why: HeadError },
     #[error("{url}: the server's answer is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
     LongAnswer { url: String },
@@ -96,8 +96,8 @@ pub enum GetError {
     #[error("{}: {error}", path.display())]
     Destination { path: PathBuf, error: io::Error },
     #[error(
-        "{}: {why}, so it is no unfinished file of this user, and was left as it is; remove it, or fetch to another folder \
-         with --output",
+        "{}: {why}, so it is not an unfinished file of this user, and was left as it is; remove it, or fetch to another \
+         folder with --output",
         path.display()
     )]
     SideFile { path: PathBuf, why: SideFileError },
@@ -144,6 +144,12 @@ impl GetError {
         matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
+    /// It is of this host's disk: the connection is as good as before.
+    pub(super) fn is_of_disk(&self) -> bool {
+        use GetError::{Destination, NameTooLong, NoSpace, SideFile};
+        matches!(self, Destination { .. } | NameTooLong { .. } | NoSpace { .. } | SideFile { .. })
+    }
+
     /// It is of one folder: others beside it may be listed.
     pub(super) fn is_of_folder(&self) -> bool {
         use GetError::{Folder, Listing, NotAllowed, NotFound};
@@ -175,23 +181,17 @@ impl GetError {
 
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
-        use GetError::{
-            Broken, Changed, CutShort, Differs, Interrupted, OtherCopy, OtherPart, OtherSum, Sha256, Stalled,
-            Swapped,
-        };
-        !matches!(
-            self,
-            Broken { .. }
-                | Changed { .. }
-                | CutShort { .. }
-                | Differs { .. }
-                | Interrupted
-                | OtherCopy { .. }
-                | OtherPart { .. }
-                | OtherSum { .. }
-                | Sha256 { .. }
-                | Stalled { .. }
-                | Swapped { .. }
-        )
+        use GetError::*;
+        match self {
+            Broken { .. } | Changed { .. } | CutShort { .. } | Differs { .. } | Interrupted => false,
+            OtherCopy { .. } | OtherPart { .. } | OtherSum { .. } | Revoked | Sha256 { .. } => false,
+            Stalled { .. } | Swapped { .. } => false,
+            AlreadyThere { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => true,
+            Destination { .. } | Folder { .. } | Listing { .. } | Location { .. } | NoHttp { .. } => true,
+            LongAnswer { .. } | NameTooLong { .. } | NoLength { .. } | NoName { .. } | NoSpace { .. } => true,
+            NotAllowed { .. } | NotFound { .. } | OtherName { .. } | Overloaded { .. } => true,
+            Redirections { .. } | SideFile { .. } | Status { .. } | Store(_) | Tls(_) => true,
+            Packed { .. } | TooDeep { .. } | Unreachable { .. } => true,
+        }
     }
 }

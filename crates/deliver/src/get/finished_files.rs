@@ -6,6 +6,7 @@ use super::plan::WantedFile;
 use super::transfer::FileTransfer;
 use crate::archived::AttributeFailures;
 use crate::blocks::HASH;
+use crate::http::url::HttpUrl;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock;
 use linerate_system::landing::sync_file_system;
@@ -255,7 +256,9 @@ impl FinishedFiles {
         lock(&self.reports).push(TransferFile { kept_not_compared_bytes, ..file });
     }
 
-    pub(super) fn came_again(&self, bytes: u64) {
+    /// So much of what came differs, and has to come again.
+    pub(super) fn came_again(&self, url: &HttpUrl, bytes: u64) {
+        tracing::warn!(%url, bytes, "bytes differ from the server's and come again");
         self.again.fetch_add(bytes, Ordering::Relaxed);
     }
 

@@ -11,7 +11,7 @@ const MOST_NAME_BYTES: usize = 255;
 pub(crate) fn refused_name(name: &[u8]) -> Option<&'static str> {
     match name {
         b"" => Some("a part of it between slashes is empty"),
-        b"." | b".." => Some("“.” and “..” are no names"),
+        b"." | b".." => Some("“.” and “..” are not names"),
         name if name.contains(&0) => Some("it has a zero byte"),
         name if name.contains(&b'/') => Some("it has a slash"),
         name if name.len() > MOST_NAME_BYTES => Some("a part of it is longer than a file's name"),
@@ -21,8 +21,8 @@ pub(crate) fn refused_name(name: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The name of a part or of its journal, in any case, for some file systems take all for the same: nobody lists or serves
-/// it, and no server can have one made.
+/// The name of a part or of its journal, compared without case: some file systems fold it. Nobody lists or serves it, and
+/// no server can have one made.
 pub fn is_unfinished(name: &[u8]) -> bool {
     let ends_with = |end: &str| {
         let start = name.len().checked_sub(end.len());

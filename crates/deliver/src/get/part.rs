@@ -36,7 +36,7 @@ fn beside(destination: &Path, end: &str) -> PathBuf {
 }
 
 /// The longest name of which a part can be made.
-pub(crate) const MOST_NAME_BYTES: usize = 255 - 1 - JOURNAL.len();
+pub(crate) const MOST_RESUMABLE_NAME_BYTES: usize = 255 - 1 - JOURNAL.len();
 
 /// An open part that this process alone writes.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl PartFile {
     pub(crate) fn open(destination: &Path) -> Result<Self, GetError> {
         let path = part_path(destination);
         let name_bytes = destination.file_name().map_or(0, |name| name.as_bytes().len());
-        if name_bytes > MOST_NAME_BYTES {
+        if name_bytes > MOST_RESUMABLE_NAME_BYTES {
             return Err(GetError::NameTooLong { path: destination.into() });
         }
         let failed = |error: io::Error| GetError::Destination { path: destination.into(), error };
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(part_path(Path::new("a/b")), Path::new("a/.b.linerate-part"));
         assert!(is_unfinished(b".b.linerate-part") && is_unfinished(b".b.linerate-journal"));
         assert!(!is_unfinished(b"b.linerate-part") && !is_unfinished(b".b"));
-        let long = "x".repeat(MOST_NAME_BYTES + 1);
+        let long = "x".repeat(MOST_RESUMABLE_NAME_BYTES + 1);
         let place = tempfile::tempdir().expect("a folder");
         let refused = PartFile::open(&place.path().join(long));
         assert!(matches!(refused, Err(GetError::NameTooLong { .. })));

@@ -1,6 +1,6 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::archived::Archived;
 use crate::http::url::HttpUrl;
@@ -56,7 +56,7 @@ struct OpenTransfer {
     begun: Instant,
 }
 
-/// See [`GetPlan::sums_turn`].
+/// See [`GetPlan::next_confirm`].
 pub(super) struct SumsTurn<'a>(&'a AtomicUsize);
 
 impl Drop for SumsTurn<'_> {
@@ -107,30 +107,26 @@ impl<'a> GetPlan<'a> {
     }
 
     /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
-    pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, Piece)> {
+    pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, BlockRun)> {
         let open = lock(&self.open);
         open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams, share)?)))
     }
 
     /// The next piece of this file, for the stream that is at one of it: unless the others, who have none, and no other
     /// file to begin, need all that is left.
-    pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<Piece> {
+    pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<BlockRun> {
         let others = if lock(&self.waiting).files.is_empty() { self.streams.saturating_sub(1) } else { 0 };
         file.next_beside(self.streams, share, others)
     }
 
-    /// The right to ask for sums, for as long as it is kept; none: as many are asked for as a server computes for one
-    /// client.
-    pub(super) fn sums_turn(&self) -> Option<SumsTurn<'_>> {
+    /// The next blocks whose sums are to be compared, with the right to ask for sums, for as long as it is kept. None: no
+    /// blocks wait, or as many sums are asked for as a server computes for one client.
+    pub(super) fn next_confirm(&self) -> Option<(SumsTurn<'_>, Arc<FileTransfer>, BlockRun)> {
         let more = |asked: usize| (asked < MOST_SUMS_ASKED).then_some(asked + 1);
-        let turn = self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        turn.ok().map(|_| SumsTurn(&self.sums_asked))
-    }
-
-    /// The next blocks whose sums are to be compared.
-    pub(super) fn next_confirm(&self) -> Option<(Arc<FileTransfer>, Piece)> {
-        let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_confirm()?)))
+        self.sums_asked.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        let (turn, open) = (SumsTurn(&self.sums_asked), lock(&self.open));
+        let (file, piece) = open.iter().find_map(|one| Some((&one.file, one.file.next_confirm()?)))?;
+        Some((turn, Arc::clone(file), piece))
     }
 
     /// So many files wait for their sums alone that no other should be begun before them.

@@ -10,7 +10,6 @@ use super::stream::{GetStream, is_small};
 use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
 use crate::client::ask::{ask_again, length};
 use crate::http::head::ResponseHead;
-use crate::http::url::HttpUrl;
 use linerate_system::attributes::write_with_holes;
 use linerate_system::clock;
 use std::collections::VecDeque;
@@ -18,23 +17,26 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 /// More are asked for when no more than this are on their way.
-const FEW: usize = 16;
+const ASK_AHEAD_BELOW: usize = 16;
 
 /// The header line by which `linerate serve` sums a file up before it sends it.
 fn sum_line(has_sums: bool) -> &'static str {
     if has_sums { "Linerate-Sum: xxh3-64\r\n" } else { "" }
 }
 
-/// The sum that its server has of it, where it has one, is that of what came.
-fn checked(head: &ResponseHead, body: &[u8], url: &HttpUrl) -> Result<Option<&'static str>, GetError> {
-    let Some(sum) = head.headers.text("linerate-sum").and_then(parse_sum) else { return Ok(None) };
+/// The sums that its server has of it, where it has some, are those of what came; the name of one.
+fn checked(head: &ResponseHead, remote: &RemoteFile, body: &[u8]) -> Result<Option<&'static str>, GetError> {
+    let by_sum = remote.sum.map(|sum| sum.checked(body, &remote.url)).transpose()?;
+    let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(body, &remote.url)).transpose()?;
+    let sum = head.headers.text("linerate-sum").and_then(parse_sum);
+    let Some(sum) = sum else { return Ok(by_sum.or(by_md5)) };
     #[cfg(test)]
     planted!(SmallSumIgnored, return Ok(None));
     let mut own = BlockSum::begin();
     own.add(body);
     match own.end() == sum {
         true => Ok(Some(HASH)),
-        false => Err(GetError::Differs { url: url.to_string(), block: 0, times: 1 }),
+        false => Err(GetError::Differs { url: remote.url.to_string(), block: 0, times: 1 }),
     }
 }
 
@@ -54,25 +56,30 @@ impl GetStream<'_> {
                 }
                 return;
             }
-            if rest.len() <= FEW && !self.settings.stop.is_ended() {
+            if rest.len() <= ASK_AHEAD_BELOW && !self.settings.stop.is_ended() {
                 let more = self.plan.next_small(is_small);
                 rest.extend(self.absent(more));
             }
-            if asked <= FEW {
+            if asked <= ASK_AHEAD_BELOW {
                 asked += self.ask_ahead(rest.range(asked..));
             }
             let Some(next) = rest.pop_front() else { return };
             let came = (asked > 0).then(|| self.take_next(&next));
             asked = asked.saturating_sub(1);
-            if !matches!(came, Some(Ok(()))) {
-                // What was asked for behind it is lost with the connection.
-                if came.is_some() {
-                    self.connection = None;
-                    asked = 0;
-                }
-                match self.settings.stop.is_ended() {
-                    true => self.finished.failed(&next, GetError::Interrupted, 0),
-                    false => self.begin(next),
+            match came {
+                Some(Ok(())) => {}
+                // Its answer was read whole: those behind it still come. Another try would fail as well.
+                Some(Err(error)) if error.is_of_disk() => self.finished.failed(&next, error, 0),
+                came => {
+                    // What was asked for behind it is lost with the connection.
+                    if came.is_some() {
+                        self.connection = None;
+                        asked = 0;
+                    }
+                    match self.settings.stop.is_ended() {
+                        true => self.finished.failed(&next, GetError::Interrupted, 0),
+                        false => self.begin(next),
+                    }
                 }
             }
             self.plan.file_begun();
@@ -82,7 +89,7 @@ impl GetStream<'_> {
     /// The answer that is the next on the connection.
     fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let begun = clock::now();
-        let Some(connection) = self.connection.as_mut() else { return Err(GetError::Interrupted) };
+        let Some(connection) = self.connection.as_mut() else { return Err(GetError::closed(&wanted.url)) };
         let head = connection.answer(&wanted.url)?;
         self.take(wanted, None, &head, begun)
     }
@@ -147,43 +154,38 @@ impl GetStream<'_> {
             None => RemoteFile::new(url, head, bytes),
         };
         self.plan.server.learn(remote.rate_limit);
-        let changed = || GetError::Changed { url: url.to_string() };
         let is_other = known.is_some_and(|known| !known.is_same(&remote));
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
-            return Err(changed());
+            return Err(GetError::Changed { url: url.to_string() });
         }
-        let Some(connection) = self.connection.as_mut() else { return Err(changed()) };
+        let Some(connection) = self.connection.as_mut() else { return Err(GetError::closed(url)) };
         let windows = &self.plan.server.windows;
         if !std::mem::replace(&mut self.receives, true) {
             windows.stream_started();
         }
         let body = connection.read_whole(Some(bytes), url, |bytes| windows.add_bytes(bytes))?;
-        let by_block = checked(head, &body, url)?;
-        let by_sum = remote.sum.map(|sum| sum.checked(&body, url)).transpose()?;
-        let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(&body, url)).transpose()?;
+        let verified = checked(head, &remote, &body).inspect_err(|_| self.finished.came_again(url, bytes))?;
         self.tally.add_moved(bytes);
         self.routes.add_bytes(self.route, bytes, clock::since(begun));
         self.routes.succeeded(self.route);
         self.tally.paced(|| self.plan.add_bytes(bytes));
-        let (part, written) = self.tally.at_disk(|| {
+        let part = self.tally.at_disk(|| {
             let part = PartFile::fleeting(&wanted.destination)?;
             let written = match wanted.has_holes() {
                 true => part.file.set_len(bytes).and_then(|()| write_with_holes(&part.file, &body, 0)),
                 false => part.file.write_all_at(&body, 0),
             };
-            Ok::<_, GetError>((part, written))
-        })?;
-        if let Err(error) = written {
-            part.discard();
-            return Err(part.failed(error, bytes));
-        }
+            written.inspect_err(|_| part.discard()).map_err(|error| part.failed(error, bytes))?;
+            Ok::<_, GetError>(part)
+        });
+        let part = part.inspect_err(|_| self.plan.uncount(bytes))?;
         let landed = LandedFile {
             wanted: wanted.clone(),
             part,
             bytes,
             kept: 0,
             modified: remote.modified(),
-            verified: by_block.or(by_sum).or(by_md5),
+            verified,
             begun,
         };
         // With the last of a batch all of it goes to the disk.

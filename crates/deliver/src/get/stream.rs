@@ -3,7 +3,7 @@
 use super::error::GetError;
 use super::finished_files::FinishedFiles;
 use super::part_request::{AHEAD_BYTES, begin_part, range_lines};
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{Remote, RemoteFile, probe};
 use super::routes::Routes;
@@ -40,13 +40,13 @@ pub(super) struct GetStream<'a> {
     pub(super) connection: Option<HttpConnection<'a>>,
     pub(super) writer: Option<(Arc<FileTransfer>, BlockWriter)>,
     /// The piece after the one at hand.
-    pub(super) ahead: Option<AskedPiece>,
+    pub(super) ahead: Option<AskedRun>,
 }
 
 /// A piece that this stream fetches next.
-pub(super) struct AskedPiece {
+pub(super) struct AskedRun {
     file: Arc<FileTransfer>,
-    piece: Piece,
+    piece: BlockRun,
     /// Its request is on the way, over the connection that there is.
     is_asked: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn is_small(wanted: &WantedFile) -> bool {
 }
 
 /// The header lines of a request for a piece.
-fn lines_for(file: &FileTransfer, piece: &Piece) -> String {
+fn lines_for(file: &FileTransfer, piece: &BlockRun) -> String {
     let mut lines = range_lines(&file.remote, file.range_of(piece));
     if file.remote.has_sums {
         lines.push_str(&format!("Linerate-Block-Bytes: {}\r\n", file.block_bytes));
@@ -100,7 +100,7 @@ impl GetStream<'_> {
         let lost = self.route;
         self.leave_lost_route();
         self.routes.move_stream(lost, self.route);
-        if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
+        if let Some(AskedRun { file, piece, .. }) = self.ahead.take() {
             let ended = file.give_back(FileWork::Fetch(piece));
             self.conclude(&file, ended, false);
         }
@@ -118,9 +118,9 @@ impl GetStream<'_> {
     fn step(&mut self) -> bool {
         let next = self.ahead.take().or_else(|| {
             let (file, piece) = self.plan.next_fetch(self.routes.share(self.route))?;
-            Some(AskedPiece { file, piece, is_asked: false })
+            Some(AskedRun { file, piece, is_asked: false })
         });
-        if let Some(AskedPiece { file, piece, is_asked }) = next {
+        if let Some(AskedRun { file, piece, is_asked }) = next {
             let before = self.tally.moved();
             let fetched = self.fetch(&file, &piece, is_asked);
             let came = self.tally.moved() - before;
@@ -213,12 +213,6 @@ impl GetStream<'_> {
         Ok(is_there)
     }
 
-    /// So much of what came differs, and has to come again.
-    pub(super) fn comes_again(&self, bytes: u64) {
-        self.finished.came_again(bytes);
-        self.plan.uncount(bytes);
-    }
-
     fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
         let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,
@@ -251,7 +245,7 @@ impl GetStream<'_> {
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
-            if let Some(AskedPiece { file, piece, .. }) = self.ahead.take() {
+            if let Some(AskedRun { file, piece, .. }) = self.ahead.take() {
                 // It is of the same file, whose end is what follows.
                 drop(file.give_back(FileWork::Fetch(piece)));
             }
@@ -282,13 +276,13 @@ impl GetStream<'_> {
         }
     }
 
-    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &Piece, is_asked: bool) -> Result<(), GetError> {
+    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &BlockRun, is_asked: bool) -> Result<(), GetError> {
         let (part, lines) = (file.range_of(piece), lines_for(file, piece));
         begin_part(&mut self.connection, self.settings, &file.remote, part, &lines, is_asked)?;
         self.receive(file, piece)
     }
 
-    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &Piece) -> Result<(), GetError> {
+    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &BlockRun) -> Result<(), GetError> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;
@@ -315,7 +309,7 @@ impl GetStream<'_> {
             }
             let Some(piece) = plan.next_of(file, routes.share(route)) else { return };
             let sent = connection.send(&[("GET", url, &lines_for(file, &piece))]);
-            *next = Some(AskedPiece { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
+            *next = Some(AskedRun { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
         };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
             return Err(GetError::broken(url, io::ErrorKind::NotConnected.into()));

@@ -31,6 +31,8 @@ fn fetched(
     let (_entered, before) = (clock.enter(), clock.passed());
     let (stop, there, facts) = (Stop::new(), AtomicU64::new(0), ServerFacts::new(false));
     let settings = ClientSettings::new(&stop, TIMEOUT, 1 << 20, None, TlsTrust::default());
+    let two_addresses = [1, 2].map(|last| ([10, 1, 2, last], 80).into());
+    settings.enter_addresses(&["http://copies.example".parse().expect("a URL")], &two_addresses);
     let routes = Routes::new(settings, &[], 1);
     let (finished, tally) = (FinishedFiles::new(false, false, None, None), StreamTally::default());
     let plan = GetPlan::new(files, 1, None, &there, (&facts, &stop));

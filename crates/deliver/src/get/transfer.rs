@@ -4,8 +4,9 @@ use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal};
 use super::kept_blocks::still_there;
 use super::part::{PartFile, journal_path};
-use super::pieces::{Piece, block_bytes_of, block_length, first_of, joined, pieces_of};
+use super::pieces::{BlockRun, block_length, first_of, joined, runs_of};
 use super::remote::RemoteFile;
+use crate::blocks::block_bytes_of;
 use crate::http::ranges::ByteRange;
 use crate::s3::BlockSums;
 use linerate_system::lock;
@@ -55,9 +56,9 @@ struct OwnBlock {
 struct BlockProgress {
     blocks: BTreeMap<u64, OwnBlock>,
     /// Blocks that nobody fetches.
-    missing: Vec<Piece>,
+    missing: Vec<BlockRun>,
     /// Blocks from an earlier start that the server has to confirm.
-    unconfirmed: Vec<Piece>,
+    unconfirmed: Vec<BlockRun>,
     /// Streams that have a piece, and streams that there are: when a server dies all of them fail at once.
     at_work: u32,
     streams: u32,
@@ -81,9 +82,9 @@ impl BlockProgress {
 
 /// What a stream is to do next for a file.
 pub(super) enum FileWork {
-    Fetch(Piece),
+    Fetch(BlockRun),
     /// Compare the sums of what is there with the server's.
-    Confirm(Piece),
+    Confirm(BlockRun),
 }
 
 /// How a file ends, for the one stream that was the last.
@@ -165,9 +166,9 @@ impl FileTransfer {
         let count = remote.bytes.div_ceil(block_bytes);
         let kept = blocks.keys().map(|block| block_length(*block, block_bytes, remote.bytes)).sum();
         // An earlier process may have compared them with another server, or somebody may have laid them there.
-        let unconfirmed = if remote.has_sums { pieces_of(blocks.keys().copied()) } else { Vec::new() };
+        let unconfirmed = if remote.has_sums { runs_of(blocks.keys().copied()) } else { Vec::new() };
         let progress = BlockProgress {
-            missing: pieces_of((0..count).filter(|block| !blocks.contains_key(block))),
+            missing: runs_of((0..count).filter(|block| !blocks.contains_key(block))),
             unconfirmed,
             blocks: blocks.into_iter().map(|(block, sum)| (block, OwnBlock { sum, is_kept: true })).collect(),
             at_work: 0,
@@ -184,12 +185,12 @@ impl FileTransfer {
     /// The next piece to fetch for one of `streams`, by its `share` of what is left; without one it is a block, for nobody
     /// knows yet how fast the stream is. Whoever takes it calls [`FileTransfer::done`] afterwards, or
     /// [`FileTransfer::give_back`].
-    pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>) -> Option<Piece> {
+    pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>) -> Option<BlockRun> {
         self.next_beside(streams, share, 0)
     }
 
     /// The same; none where no more blocks are left than `others` have nothing else to do than.
-    pub(super) fn next_beside(&self, streams: u64, share: Option<f64>, others: u64) -> Option<Piece> {
+    pub(super) fn next_beside(&self, streams: u64, share: Option<f64>, others: u64) -> Option<BlockRun> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
@@ -221,7 +222,7 @@ impl FileTransfer {
     }
 
     /// The next blocks of which the sums are to be compared with the server's; as [`FileTransfer::next_fetch`].
-    pub(super) fn next_confirm(&self) -> Option<Piece> {
+    pub(super) fn next_confirm(&self) -> Option<BlockRun> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
@@ -325,16 +326,17 @@ impl FileTransfer {
                         piece.clone().filter(|block| absent(block) && !missing(block)).collect();
                     // The server was not asked for the sums of those that came, or not for all of them.
                     let came: Vec<u64> = piece.filter(|block| !absent(block)).collect();
-                    progress.missing.extend(pieces_of(lost.into_iter()));
+                    progress.missing.extend(runs_of(lost.into_iter()));
                     if self.remote.has_sums {
-                        progress.unconfirmed.extend(pieces_of(came.into_iter()));
+                        progress.unconfirmed.extend(runs_of(came.into_iter()));
                     }
                     // What cannot be asked for from its middle would begin again and again.
                     !self.remote.has_ranges
                 }
             };
-            // Others go on with it: nothing of the file failed.
-            let is_file = !matches!(error, GetError::Revoked | GetError::OtherCopy { .. });
+            // Others go on with it: nothing of the file failed. Another copy counts: its address is asked again and again
+            // where all others are dead.
+            let is_file = !matches!(error, GetError::Revoked);
             progress.failures += u32::from(is_file);
             let passes = !is_file
                 || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;
@@ -357,7 +359,7 @@ impl FileTransfer {
     }
 
     /// Bytes of a piece that are there.
-    pub(super) fn bytes_there_of(&self, piece: &Piece) -> u64 {
+    pub(super) fn bytes_there_of(&self, piece: &BlockRun) -> u64 {
         let progress = lock(&self.progress);
         progress.blocks.range(piece.clone()).map(|(block, _)| self.block_length(*block)).sum()
     }
@@ -380,7 +382,7 @@ impl FileTransfer {
     }
 
     /// The bytes of a piece.
-    pub(super) fn range_of(&self, piece: &Piece) -> ByteRange {
+    pub(super) fn range_of(&self, piece: &BlockRun) -> ByteRange {
         let end = (piece.end * self.block_bytes).min(self.remote.bytes);
         ByteRange { first: piece.start * self.block_bytes, last: end - 1 }
     }

@@ -2,7 +2,7 @@
 //! depth, so that the disk works while the next buffer fills.
 
 use super::error::GetError;
-use super::pieces::Piece;
+use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
 use crate::client::HttpConnection;
@@ -75,7 +75,7 @@ impl BlockWriter {
         &mut self,
         connection: &mut HttpConnection<'_>,
         file: &FileTransfer,
-        piece: &Piece,
+        piece: &BlockRun,
         tally: &StreamTally,
         paid: impl Fn(u64),
         ahead: impl FnMut(&mut HttpConnection<'_>, u64),
@@ -90,7 +90,7 @@ impl BlockWriter {
         &mut self,
         connection: &mut HttpConnection<'_>,
         file: &FileTransfer,
-        piece: &Piece,
+        piece: &BlockRun,
         tally: &StreamTally,
         paid: impl Fn(u64),
         mut ahead: impl FnMut(&mut HttpConnection<'_>, u64),

@@ -20,11 +20,11 @@ pub enum HeadError {
     TargetTooLong,
     #[error("it is not HTTP/1.0 or HTTP/1.1")]
     Version,
-    #[error("it is no HTTP: {0}")]
+    #[error("it is not HTTP: {0}")]
     Malformed(httparse::Error),
     #[error("{0} is there more than once, and the lines differ")]
     Contradicts(&'static str),
-    #[error("{0} is no number of bytes")]
+    #[error("{0} is not a number of bytes")]
     NoNumber(&'static str),
 }
 

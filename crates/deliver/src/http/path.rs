@@ -12,7 +12,7 @@ pub enum PathError {
     NoSlash,
     #[error("a “%” is followed by two hexadecimal digits")]
     Percent,
-    #[error("“.” and “..” are no names")]
+    #[error("“.” and “..” are not names")]
     Dots,
     #[error("no name holds a zero byte or a “/”")]
     NoName,

@@ -16,7 +16,7 @@ const MOST_WORD_BYTES: usize = 4 << 10;
 /// Why an answer is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AnswerError {
-    #[error("it is no XML ({0}); is the endpoint that of an S3 store?")]
+    #[error("it is not XML ({0}); is the endpoint that of an S3 store?")]
     NoXml(String),
     #[error("it is {found} where {wanted} belongs; is the endpoint that of an S3 store?")]
     Other { found: String, wanted: &'static str },

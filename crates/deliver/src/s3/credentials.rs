@@ -53,7 +53,7 @@ pub enum S3IdentityError {
     HalfProfile { profile: String, file: PathBuf },
     #[error("{what} has letters that no key has: was it copied whole?")]
     Letters { what: &'static str },
-    #[error("“{0}” is no region: letters, digits and dashes, as eu-central-1")]
+    #[error("“{0}” is not a region: letters, digits and dashes, as eu-central-1")]
     Region(String),
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },

@@ -22,7 +22,7 @@ pub struct S3Location {
 pub enum S3LocationError {
     #[error("write s3://BUCKET/KEY")]
     NoScheme,
-    #[error("“{0}” is no name of a bucket: letters, digits, dots and dashes")]
+    #[error("“{0}” is not a name of a bucket: letters, digits, dots and dashes")]
     Bucket(String),
     #[error("a key has {MOST_KEY_BYTES} bytes at most")]
     KeyTooLong,

@@ -11,7 +11,7 @@ use crate::blocks::{BlockSum, HASH, parse_sum};
 use crate::file_bytes::FileBytes;
 use crate::file_id::FileId;
 use crate::get::GetError;
-use crate::get::part::MOST_NAME_BYTES;
+use crate::get::part::MOST_RESUMABLE_NAME_BYTES;
 use crate::held::sum_of;
 use crate::http::chunked::ChunkedBody;
 use crate::http::date::parse_date;
@@ -201,7 +201,7 @@ fn begin(
     let target = super::answer::origin_form(&request.target);
     let (names, is_folder) =
         segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
-    if is_folder || names.last().is_none_or(|name| name.len() > MOST_NAME_BYTES) {
+    if is_folder || names.last().is_none_or(|name| name.len() > MOST_RESUMABLE_NAME_BYTES) {
         return Err(Reply::refused(
             400,
             "The path does not end with the name of a file, or with one too long.",

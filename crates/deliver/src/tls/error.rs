@@ -23,6 +23,6 @@ pub enum TlsError {
     NoRoots { why: String },
     #[error("give the 64 hexadecimal digits of a certificate's SHA-256 that `linerate serve --tls` prints")]
     NoFingerprint,
-    #[error("“{host}” is no name that a certificate can have; name the server by its name or address")]
+    #[error("“{host}” is not a name that a certificate can have; name the server by its name or address")]
     NoName { host: String },
 }

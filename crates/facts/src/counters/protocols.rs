@@ -61,7 +61,7 @@ pub(super) fn count(value: &str) -> Fact<u64> {
     match value.parse() {
         Ok(count) => Fact::Known(count),
         // 32-bit counters shown with a sign were the kernel's before 3.x; TCP's MaxConn of −1 means no limit.
-        Err(_) if value.starts_with('-') => Fact::unknown("negative: it wrapped, or is no counter"),
+        Err(_) if value.starts_with('-') => Fact::unknown("negative: it wrapped, or is not a counter"),
         Err(_) => Fact::unknown("no number"),
     }
 }
@@ -77,7 +77,7 @@ mod tests {
                     18260562\nUdp: A\nUdpLite: B\nUdpLite: x\n";
         let groups = parse_groups(text).expect("counters");
         assert_eq!(groups["Ip"]["InReceives"], Fact::Known(39_968_606));
-        assert_eq!(groups["Tcp"]["MaxConn"].why(), Some("negative: it wrapped, or is no counter"));
+        assert_eq!(groups["Tcp"]["MaxConn"].why(), Some("negative: it wrapped, or is not a counter"));
         assert_eq!(groups["Tcp"].len(), 2, "a name without a value");
         assert!(!groups.contains_key("Udp"), "a line without its pair");
         assert_eq!(groups["UdpLite"]["B"].why(), Some("no number"));

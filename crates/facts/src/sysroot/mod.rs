@@ -155,7 +155,7 @@ impl Sysroot {
     /// A file's text parsed as a number or the like.
     pub fn parse<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Fact<T> {
         let absolute = absolute.as_ref();
-        let no_number = |text: &str| format!("{}: “{}” is no number", absolute.display(), shorten(text));
+        let no_number = |text: &str| format!("{}: “{}” is not a number", absolute.display(), shorten(text));
         self.fact(absolute).and_then(|text| match text.trim().parse() {
             Ok(value) => Fact::Known(value),
             Err(_) => Fact::unknown(no_number(&text)),

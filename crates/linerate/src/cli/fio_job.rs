@@ -19,7 +19,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
         Failure::Lacks(format!("--fio-job {shown} cannot be read: {error}; give a job file of fio"))
     })?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::Usage(format!("--fio-job {shown} is no text; give a job file of fio")))?;
+        .map_err(|_| Failure::Usage(format!("--fio-job {shown} is not text; give a job file of fio")))?;
     fio_job::parse(&text).map_err(|error| Failure::Usage(format!("--fio-job {shown}, {error}")))
 }
 

@@ -1,4 +1,4 @@
-//! `linerate get`: its words, and a line of progress.
+//! `linerate get`: its arguments, and a line of progress.
 
 use super::arguments::GetArgs;
 use super::output::Output;
@@ -43,7 +43,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         archive: None,
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
-        return Err(Failure::usage("--sha256 is of one file: give one URL with it"));
+        return Err(Failure::usage("--sha256 needs exactly one file: give one URL with it"));
     }
     let stop = stop_on_signals()?;
     end_what_hangs(&stop, PATIENCE, output, |output| {
@@ -73,7 +73,9 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
 
 fn refuse(spec: &GetSpec, selection: &FileSelection) -> Result<(), Failure> {
     if spec.sha256.is_some() && selection.count() != 1 {
-        return Err(Failure::usage("--sha256 is of one file, and the URL is a folder: name a file of it"));
+        return Err(Failure::usage(
+            "--sha256 needs exactly one file; the URL is a folder: name a file of it",
+        ));
     }
     match same_place(selection) {
         Some(place) => Err(Failure::Usage(format!(
@@ -84,15 +86,12 @@ fn refuse(spec: &GetSpec, selection: &FileSelection) -> Result<(), Failure> {
     }
 }
 
-/// What a server calls as programs call their settings is not put among those of this user.
+/// Refuses dotfiles that a server would place in the home folder.
 fn refuse_dotfiles(spec: &GetSpec, found: &FileSelection) -> Result<(), Failure> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let dotfiles = home.map_or(Vec::new(), |home| dotfiles_in_home(&spec.urls, &spec.output, found, &home));
     let Some(first) = dotfiles.first() else { return Ok(()) };
-    let more = match dotfiles.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = if dotfiles.len() > 1 { format!(" and {} more", dotfiles.len() - 1) } else { String::new() };
     Err(Failure::Usage(format!(
         "the server has {}{more}, and what begins with a dot in your home folder is read by other programs as their \
          settings; fetch to a folder of its own with --output",

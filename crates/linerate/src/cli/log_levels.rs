@@ -82,7 +82,7 @@ fn level_named(word: &str) -> Option<LevelFilter> {
 fn nonsense(word: &str) -> Failure {
     let word: String = word.chars().take(40).collect();
     Failure::Usage(format!(
-        "{VARIABLE}: “{word}” is no level: write error, warn, info, debug, trace or off, or CRATE=LEVEL with one of {}; \
+        "{VARIABLE}: “{word}” is not a level: write error, warn, info, debug, trace or off, or CRATE=LEVEL with one of {}; \
          a comma between several",
         CRATES.join(", ")
     ))

@@ -296,7 +296,7 @@ fn flow(parts: &MachineParts, args: &PlanArgs) -> Result<Flow, Failure> {
         return Err(Failure::Usage(format!("{id} is both source and sink: name it at one end")));
     }
     if let Some(FlowEnd::Device(id)) = flow.from.iter().find(|end| end.is("gpu:")) {
-        return Err(Failure::Usage(format!("{id} is no source: a GPU takes bytes")));
+        return Err(Failure::Usage(format!("{id} is not a source: a GPU takes bytes")));
     }
     Ok(flow)
 }

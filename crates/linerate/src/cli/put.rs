@@ -48,7 +48,8 @@ pub(super) fn put(args: &PutArgs, output: &Output) -> Result<u8, Failure> {
         put_files(&spec, selection, &there, watch, &stop)
     });
     let names = counted(left_out, "name");
-    let left_out = (left_out > 0).then(|| format!("{names} left out: links to folders, and what is no file"));
+    let left_out =
+        (left_out > 0).then(|| format!("{names} left out: links to folders, and what is not a file"));
     ended(done.map_err(failure)?, started, &args.transfer, left_out, output)
 }
 

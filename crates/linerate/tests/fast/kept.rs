@@ -106,8 +106,8 @@ fn a_number_that_is_not_kept_says_how_many_are() {
         let with = |word| [command, &[word]].concat();
         state.refused(&with("@-9"), 3, "2 results are kept, @-2 to @-1");
         state.refused(&with("@7"), 3, "2 results are kept");
-        state.refused(&with("@0"), 2, "@0 is no kept result: @-1 is the newest");
-        state.refused(&with("@x"), 2, "@x is no kept result");
+        state.refused(&with("@0"), 2, "@0 is not a kept result: @-1 is the newest");
+        state.refused(&with("@x"), 2, "@x is not a kept result");
     }
     // A file of that name.
     std::fs::copy(state.folder().join("000001.json"), state.0.path().join("@-9")).expect("copied");

@@ -102,11 +102,11 @@ fn wrong_words_are_one_sentence() {
     for (words, says) in [
         (&["--working-set", "100"][..], "name at least"),
         (&["--working-set", "90000G"], "third of the available memory"),
-        (&["--working-set", "big"], "is no working set"),
+        (&["--working-set", "big"], "is not a working set"),
         (&["--working-set", "L9"], "no such cache"),
         (&["--stride", "3"], "multiple of 4"),
         (&["--stride", "2M"], "between 4 and 1M"),
-        (&["--cores", "0"], "no number of cores"),
+        (&["--cores", "0"], "not a number of cores"),
         (&["--cores", "100000"], "this process may use"),
         (&["--kernels", "latency", "--stride", "64"], "nothing is left"),
         (&["--kernels", "sort"], "invalid value"),

@@ -205,7 +205,7 @@ fn every_metric_of_dashboard_and_alerts_is_one_that_linerate_writes() {
         let named = metrics_named(&text);
         assert!(named.len() > 7, "{file}: {named:?}");
         let unknown: Vec<_> = named.difference(&written).collect();
-        assert!(unknown.is_empty(), "{file}: {unknown:?} are no metrics of linerate");
+        assert!(unknown.is_empty(), "{file}: {unknown:?} are not metrics of linerate");
     }
 }
 

@@ -137,7 +137,7 @@ fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
     }
     // By the server itself.
     fake.change(|timeline| timeline.pause(now()));
-    hub.teller()(News::Timeline);
+    hub.notifier()(News::Timeline);
     let generation = fake.timeline().generation;
     for client in [&mut watcher, &mut screen] {
         until(client, |message| {

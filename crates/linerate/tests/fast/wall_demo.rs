@@ -158,7 +158,7 @@ fn what_cannot_be_played_is_refused_with_the_remedy_and_leaves_nothing() {
     };
     fails(&[], "", 2, &["DISPLAY is not set", "--no-windows"]);
     fails(&[], ":4711", 2, &["nothing answers", "--no-windows"]);
-    fails(&["--tiles", "0x0"], "", 2, &["0x0", "is no grid"]);
+    fails(&["--tiles", "0x0"], "", 2, &["0x0", "is not a grid"]);
     fails(&["--no-windows", "--tiles", "9x9"], "", 2, &["9x9", "64 screens at most"]);
     fails(&["--no-windows", "--tile", "8x8"], "", 2, &["8x8", "too small"]);
     fails(&["--no-windows", "/no/such.mp4"], "", 3, &["/no/such.mp4"]);

@@ -95,7 +95,7 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
         3,
         &["need", "are free", "--spread"],
     );
-    refused(&generate(&new, &["--spread", path(&full.join("none"))]), 3, &["is no folder"]);
+    refused(&generate(&new, &["--spread", path(&full.join("none"))]), 3, &["is not a folder"]);
     refused(&generate(&full.join("a/b"), &[]), 3, &["above it is not there"]);
     assert_eq!(names(directory.path()), ["full"]);
     assert_eq!(names(&full), ["mine"]);
@@ -192,7 +192,7 @@ fn raw_pictures_are_a_film_whose_size_is_given() {
         assert!(own == &pixels[from..from + tile_line], "line {index}");
     }
     let other = directory.path().join("other");
-    refused(&import(&other, "121x80"), 2, &["no multiple of a frame of 121x80 pixels", "check --size"]);
+    refused(&import(&other, "121x80"), 2, &["not a multiple of a frame of 121x80 pixels", "check --size"]);
     assert!(!other.exists());
     refused(&wall(&["import", path(&raw), path(&other), "--size", "120x80"]), 2, &["--pixels"]);
 }
@@ -315,7 +315,7 @@ fn what_is_no_film_is_refused() {
     without.arg("wall").args(words).env("PATH", directory.path());
     refused(&without.ended(), 3, &["is not in a folder of PATH", "install ffmpeg"]);
     if has("ffmpeg") {
-        refused(&wall(&words), 3, &["no film that ffmpeg reads", "--size WIDTHxHEIGHT --pixels rgb24"]);
+        refused(&wall(&words), 3, &["not a film that ffmpeg reads", "--size WIDTHxHEIGHT --pixels rgb24"]);
     }
     assert_eq!(names(directory.path()), ["text.mkv"]);
 }

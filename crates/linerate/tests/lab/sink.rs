@@ -171,7 +171,7 @@ fn a_sink_that_cannot_be_is_one_sentence() {
         linerate().args(words).ended().gives(3).says(&[says]);
     };
     refused(&path("none"), "it is not there");
-    refused(&path("file"), "it is no directory");
+    refused(&path("file"), "it is not a directory");
     let Some(()) = can_mount() else { return };
     let read_only = Tmpfs::new(16, ",ro");
     refused(read_only.path.to_str().expect("a plain path"), "read-only");

@@ -16,7 +16,7 @@ mod product;
 mod tarball;
 mod text;
 
-use crate::probe::{ASKED, Machine, lacking, probe, route};
+use crate::probe::{Machine, SYSCALL_FACTS_FILE, lacking, probe, route};
 use linerate_facts::sysroot::{Archive, ArchiveError, ArchiveLimits, Recorded, Sysroot};
 use linerate_facts::usage;
 use names::Names;
@@ -61,7 +61,7 @@ pub fn capture(sysroot: &Sysroot) -> Result<Capture, CaptureError> {
     names.settle();
     let mut entries = files::rewrite(&found, &mut names);
     let asked = missing_answers(&machine, &entries, &mut names)?;
-    entries.insert(PathBuf::from(ASKED), Recorded::File(asked));
+    entries.insert(PathBuf::from(SYSCALL_FACTS_FILE), Recorded::File(asked));
     Ok(Capture { entries, replaced: names.replaced() })
 }
 

@@ -62,7 +62,7 @@ pub(super) const WORDS: [&str; 51] = [
 ];
 
 /// Figures and lists of figures. With anything else in it such a file is left out.
-const FIGURES: [&str; 78] = [
+const FIGURES: [&str; 79] = [
     "active",
     "alignment_offset",
     "boost",
@@ -138,6 +138,7 @@ const FIGURES: [&str; 78] = [
     "thread_siblings",
     "thread_siblings_list",
     "total_bytes",
+    "uid_map",
     "vendor",
     "wmem_max",
     "zone_reclaim_mode",

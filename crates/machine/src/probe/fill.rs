@@ -1,8 +1,9 @@
 //! Two readings of one machine made into one: where the first does not know, the second speaks.
 //!
-//! It works on the machine's JSON, so that a field that is added to the product needs no line here. What
+//! It works on the machine's JSON, so that most fields that are added to the product need no line here. What
 //! counts as not known is a `Fact::Unknown`, an absent option, an empty text and an empty list. Lists of
-//! things with a name are joined by that name.
+//! things with a name are joined by that name: a new one needs a line in [`NAMED`]. An enum with a value that
+//! means “nothing is known” needs one in [`is_gap`].
 
 use super::{Machine, in_order};
 use linerate_facts::sysroot::Sysroot;
@@ -23,11 +24,12 @@ const NAMED: [(&str, &str); 9] = [
 ];
 
 /// Where a captured tree reports what its files cannot: facts that the kernel was asked for by system calls.
-pub(crate) const ASKED: &str = "linerate/machine.json";
+pub(crate) const SYSCALL_FACTS_FILE: &str = "linerate/machine.json";
 
 /// The machine of a captured tree with what lies beside its files; other trees have nothing there.
 pub(super) fn with_asked(sysroot: &Sysroot, mut machine: Machine) -> Machine {
-    let asked = sysroot.beside(ASKED).and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let asked =
+        sysroot.beside(SYSCALL_FACTS_FILE).and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let Some(asked) = asked else { return machine };
     // Files show the addresses of interfaces only in part; what the kernel said when it was asked is all.
     let known = by_name(asked.get("nics").and_then(Value::as_array).map_or(&[], Vec::as_slice), "name");
@@ -36,20 +38,20 @@ pub(super) fn with_asked(sysroot: &Sysroot, mut machine: Machine) -> Machine {
     {
         nic.addresses.clear();
     }
-    fill_by(machine, &asked, Reason::Theirs)
+    fill_by(machine, &asked, Reason::TakeSecond)
 }
 
 /// Fills what `machine` does not know from `more`, which may be a part of a machine's JSON. A `more` that is
 /// no machine changes nothing.
 pub(super) fn fill(machine: Machine, more: &Value) -> Machine {
-    fill_by(machine, more, Reason::Ours)
+    fill_by(machine, more, Reason::KeepFirst)
 }
 
 /// Whose reason stays where neither knows.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
-    Ours,
-    Theirs,
+    KeepFirst,
+    TakeSecond,
 }
 
 fn fill_by(machine: Machine, more: &Value, reason: Reason) -> Machine {
@@ -65,7 +67,7 @@ fn fill_by(machine: Machine, more: &Value, reason: Reason) -> Machine {
 }
 
 /// What `whole` knows and `part` does not, and its reasons where neither knows, in the form in which a
-/// captured tree holds it ([`ASKED`]); `None` where there is nothing. Things that `part` does not have are
+/// captured tree holds it ([`SYSCALL_FACTS_FILE`]); `None` where there is nothing. Things that `part` does not have are
 /// left out with all that is known of them.
 pub fn lacking(part: &Value, whole: &Value) -> Option<Value> {
     lacking_value("", part, whole)
@@ -73,7 +75,7 @@ pub fn lacking(part: &Value, whole: &Value) -> Option<Value> {
 
 fn fill_value(key: &str, value: &mut Value, more: &Value, reason: Reason) {
     if is_gap(key, value) {
-        if !is_gap(key, more) || reason == Reason::Theirs && is_unknown(value) && is_unknown(more) {
+        if !is_gap(key, more) || reason == Reason::TakeSecond && is_unknown(value) && is_unknown(more) {
             *value = more.clone();
         }
         return;
@@ -140,6 +142,7 @@ fn is_gap(key: &str, value: &Value) -> bool {
         Value::Null => true,
         Value::String(text) => {
             text.is_empty()
+                // These values of enums mean that nothing was found out.
                 || matches!((key, text.as_str()), ("channels_confidence", "none") | ("kind", "other"))
         }
         Value::Array(list) => list.is_empty(),

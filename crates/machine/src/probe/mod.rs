@@ -19,7 +19,7 @@ mod storage;
 
 pub use cpu::{cpu_list, cpu_speeds};
 pub use file_system::source;
-pub(crate) use fill::ASKED;
+pub(crate) use fill::SYSCALL_FACTS_FILE;
 pub use fill::lacking;
 pub use kernel::boot;
 pub(crate) use kernel::host::container_of;

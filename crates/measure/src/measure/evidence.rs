@@ -13,6 +13,13 @@ use linerate_model::verdict::{
     SinkEvidence, TcpEvidence, VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
 };
 
+/// What a transfer of files waited for, as shares of the time of its workers, means over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TransferWaits {
+    pub network: f64,
+    pub disk: f64,
+}
+
 impl Measurement {
     /// All that bears on what limited it.
     pub fn evidence(&self) -> Evidence {
@@ -88,6 +95,15 @@ impl Measurement {
             waiting_sink: mean(|worker| worker.waiting_sink),
             paced: false,
         })
+    }
+
+    /// What its workers waited for, where it is a transfer of files: what comes in has the network as its source.
+    pub fn transfer_waits(&self) -> TransferWaits {
+        let workers = self.worker_evidence().unwrap_or_default();
+        match self.stage {
+            Stage::Get => TransferWaits { network: workers.waiting_source, disk: workers.waiting_sink },
+            _ => TransferWaits { network: workers.waiting_sink, disk: workers.waiting_source },
+        }
     }
 
     fn disk(&self, device: &DeviceUse) -> DiskEvidence {

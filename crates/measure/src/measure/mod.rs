@@ -40,6 +40,7 @@ mod zero_copy;
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 use access::{Burst, Series, burst_of_flow};
 pub(crate) use disk::UNREAD;
+pub use evidence::TransferWaits;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 pub use others::OthersUse;

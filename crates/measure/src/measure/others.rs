@@ -5,6 +5,7 @@ use super::product::{CpuShare, Measurement, WorkerResult};
 use linerate_facts::counters::{HiddenProcesses, ProcessUse, ProcessesUse};
 use linerate_facts::printable::printable;
 use linerate_facts::usage::CoreUse;
+use linerate_facts::wording::listed;
 use linerate_model::verdict::thresholds::OTHERS_BEFORE;
 
 /// Programs that are kept: so many of those with most CPU time, and of those that the storage moved most for.
@@ -56,31 +57,24 @@ impl OthersUse {
         let hidden_cpu = (worked - all.visible_cpus).max(0.0) / cores.len().max(1) as f64;
         OthersUse {
             processes,
-            own_user_share: if all.own_cpus > 0.0 {
-                (all.own_user_cpus / all.own_cpus).min(1.0)
-            } else {
-                0.0
-            },
+            own_user_share: (all.own_user_cpus / all.own_cpus.max(f64::MIN_POSITIVE)).min(1.0),
             hidden: all.hidden,
             hidden_cpu: if all.hidden.is_some() { hidden_cpu } else { 0.0 },
             unreadable: all.unreadable,
         }
     }
 
-    /// `, most of it rustc (pid 1673)`; `, among them cc (pid 7) and ld (pid 8)`; empty where none is known. `total` is
+    /// `, most of it rustc (pid 1673)`; `, cc (pid 7) and ld (pid 8) among them`; empty where none is known. `total` is
     /// what all others took, in the unit of `taken`.
     pub fn named(&self, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
         let mut all: Vec<&ProcessUse> = self.processes.iter().filter(|one| taken(one) > 0.0).collect();
         all.sort_by(|a, b| taken(b).total_cmp(&taken(a)));
-        let name = |one: &ProcessUse| format!("{} (pid {})", one.name, one.pid);
-        match &all[..] {
-            [] => String::new(),
-            [first, ..] if taken(first) >= MOST * total => format!(", most of it {}", name(first)),
-            [one] => format!(", {} among them", name(one)),
-            [first, second] => format!(", {} and {} among them", name(first), name(second)),
-            [first, second, third, ..] => {
-                format!(", {}, {} and {} among them", name(first), name(second), name(third))
-            }
+        let name = |one: &&ProcessUse| format!("{} (pid {})", one.name, one.pid);
+        let names: Vec<String> = all.iter().take(KEPT).map(name).collect();
+        match (&all[..], &names.iter().map(String::as_str).collect::<Vec<_>>()[..]) {
+            ([first, ..], [name, ..]) if taken(first) >= MOST * total => format!(", most of it {name}"),
+            (_, []) => String::new(),
+            (_, names) => format!(", {} among them", listed(names, KEPT)),
         }
     }
 }
@@ -99,9 +93,9 @@ pub(crate) fn busy_before(meanwhile: &ProcessesUse, cpus: usize) -> Option<Strin
     })
 }
 
-/// CPUs that other programs used, of which `own` were this process's: as far as they can be seen by their own CPU time,
-/// and by that of programs that nobody saw begin and end. Where some are hidden, it is at least what was busy before. What
-/// others used of full CPUs before they cannot have had whole beside a flow: at most what the process itself did not use.
+/// CPUs used by other programs; `own` is what this process used. Counted are the CPU time of the visible programs, and
+/// that of programs that began and ended between two looks. Where some are hidden, it is at least what was busy before,
+/// and at most what this process did not use: beside it others cannot have kept all of full CPUs.
 pub(super) fn others_cpus(
     cores: &[CoreUse],
     own: f64,
@@ -129,8 +123,8 @@ impl Measurement {
         }
     }
 
-    /// Share of each CPU that other programs used: their time on all of them, in their own code and in the kernel for
-    /// them, each parted as the time of this kind that linerate did not have on each.
+    /// Share of each CPU that other programs used: their time on all CPUs, split over the CPUs in proportion to the user
+    /// (or system) time that is not linerate's.
     pub(crate) fn others_by_cpu(&self) -> Vec<(u32, f64)> {
         let Some(others) = &self.others else { return Vec::new() };
         let own = |core: &CoreUse| -> f64 {
@@ -196,15 +190,8 @@ pub(crate) mod tests {
     use linerate_model::verdict::Route;
 
     pub(crate) fn program(pid: u32, name: &str, cpus: f64, read: f64) -> ProcessUse {
-        let read_bytes_per_second = read;
-        ProcessUse {
-            pid,
-            name: name.into(),
-            cpus,
-            user_cpus: cpus,
-            read_bytes_per_second,
-            ..ProcessUse::default()
-        }
+        let (name, user_cpus, read_bytes_per_second) = (name.into(), cpus, read);
+        ProcessUse { pid, name, cpus, user_cpus, read_bytes_per_second, ..ProcessUse::default() }
     }
 
     pub(crate) fn core(core: u32, user: f64, system: f64) -> CoreUse {

@@ -95,7 +95,7 @@ impl Meter for PeerMeter<'_> {
     type Error = PeerError;
 
     fn marks(&mut self) -> Result<Option<Vec<Mark>>, PeerError> {
-        let samples = self.peers.samples().map_err(PeerError::Unanswered)?;
+        let samples = self.peers.samples()?;
         let workers = stream_samples(&samples, self.workers);
         self.hosts.add(samples);
         // A sink that is full, or a receiver that gave up, moves nothing from then on: no figure of anything.

@@ -84,7 +84,7 @@ impl Peers {
         &self.sessions
     }
 
-    /// The least that an agent of our own lets one client move, bytes per second; none: no agent holds us.
+    /// The least that one of the linerate agents lets one client move, bytes per second; none: no agent sets a limit.
     pub fn rate_limit(&self) -> Option<f64> {
         self.sessions.iter().filter_map(|session| session.hello().rate_limit).reduce(f64::min)
     }
@@ -97,7 +97,8 @@ impl Peers {
         }
     }
 
-    /// Opens a test with these workers, of which the agents' ends do this; a ticket for each, in order, or why there is none.
+    /// Opens a test with these workers. `spec`: what the agent's end of each stream does. A ticket for each, in order, or
+    /// why there is none.
     pub(crate) fn open(
         &mut self,
         workers: &[WorkerPlan],
@@ -233,12 +234,12 @@ impl Peers {
     }
 
     /// How far the running test is, by path.
-    pub(super) fn samples(&self) -> Result<Vec<Option<TestSample>>, String> {
+    pub(super) fn samples(&self) -> Result<Vec<Option<TestSample>>, PeerError> {
         let sample = |(index, session): (usize, &AgentSession)| match self.opened.get(index) {
             None | Some(0) => Ok(None),
             Some(_) => session.sample().map(Some).map_err(|failure| {
                 let name = self.names.get(index).map_or("the network", String::as_str);
-                format!("on {name}: {failure}")
+                PeerError::Unanswered(format!("on {name}: {failure}"))
             }),
         };
         self.sessions.iter().enumerate().map(sample).collect()
@@ -296,7 +297,7 @@ fn check_kept(sample: &TestSample, hello: &Hello) -> Result<(), SettleError> {
 }
 
 /// The payload of a datagram that crosses the path in one frame.
-pub(crate) fn datagram_bytes(path: &linerate_model::plan::PathPlan, goal: &Goal) -> usize {
+pub(crate) fn datagram_bytes(path: &PathPlan, goal: &Goal) -> usize {
     if let Some(bytes) = goal.datagram_bytes {
         return bytes.clamp(16, 65_507) as usize;
     }
@@ -304,7 +305,7 @@ pub(crate) fn datagram_bytes(path: &linerate_model::plan::PathPlan, goal: &Goal)
 }
 
 /// The largest payload of a datagram that is one frame of the path, by what both ends' interfaces say.
-pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u32 {
+pub(super) fn largest_datagram_bytes(path: &PathPlan) -> u32 {
     let ours = path.mtu.known().copied().unwrap_or(1500);
     let theirs = path.peer_mtu.known().copied().unwrap_or(ours);
     ours.min(theirs).min(LARGEST_MTU).saturating_sub(udp_headers(path.peer.is_ipv6())).max(64)

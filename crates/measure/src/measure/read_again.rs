@@ -197,7 +197,7 @@ mod tests {
         let source = source();
         let mut figure = figure(&source, &[pass(100, 0, 500.0)]);
         figure.not_seen = vec!["cpu".into(), "interface: its address is gone".into()];
-        assert_eq!(figure.distrust(), None, "that is no disk");
+        assert_eq!(figure.distrust(), None, "that is not a disk");
         figure.not_seen.push("disk:sda".into());
         assert_eq!(figure.distrust(), Some(Distrust::Uncounted));
         figure.flags.push(PAGE_CACHE.into());
@@ -219,8 +219,8 @@ mod tests {
             let begin = reads(&source, blocks);
             passes.push(source.pass_ended(begin, rate));
         }
-        let told = source.read_again("disk:sda", &passes);
-        assert_eq!((told.bytes, told.again_bytes_per_second), (50, Some(3.0)));
-        assert_eq!(told.first_bytes_per_second, Some(1.5), "10 of 30 bytes again is still a first reading");
+        let reported = source.read_again("disk:sda", &passes);
+        assert_eq!((reported.bytes, reported.again_bytes_per_second), (50, Some(3.0)));
+        assert_eq!(reported.first_bytes_per_second, Some(1.5), "10 of 30 bytes again is a first reading");
     }
 }

@@ -101,7 +101,7 @@ impl Meter for SenderMeter<'_> {
 
     fn marks(&mut self) -> Result<Option<Vec<Mark>>, PeerError> {
         let marks = self.counters.iter().map(|counters| counters.progress.mark()).collect();
-        self.hosts.add(self.peers.samples().map_err(PeerError::Unanswered)?);
+        self.hosts.add(self.peers.samples()?);
         let failed = stream_samples(&self.hosts.last, self.workers).into_iter().zip(self.workers);
         if let Some((why, worker)) = failed.into_iter().find_map(|(stream, plan)| Some((stream.error?, plan)))
         {

@@ -164,7 +164,7 @@ mod tests {
         assert!(note.contains("÷ 10.0 Gb/s that one carries"), "{note}");
         assert!(note.contains("0.80 CPU seconds per GB, measured in the run of 2026-11-25"), "{note}");
         let cheap = of(0.02, 5.0);
-        assert_eq!(cheap.workers, 3, "a slow worker's low cost is no proof that it carries 400 Gb/s");
+        assert_eq!(cheap.workers, 3, "a slow worker's low cost is not proof that it carries 400 Gb/s");
         assert!(cheap.note.expect("a reason").contains("likely"), "the default counts");
         assert_eq!(of(0.02, 99.0).workers, 1, "one has carried it");
         assert_eq!(of(0.02, 60.0).workers, 2);

@@ -115,7 +115,7 @@ pub(super) enum Bound {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RuleError {
     #[error(
-        "“{0}” is no rule and no file: write it like 'path >= 0.9 likely', 'disk:* >= 3GB/s', 'p99 < 10ms', 'network \
+        "“{0}” is not a rule and not a file: write it like 'path >= 0.9 likely', 'disk:* >= 3GB/s', 'p99 < 10ms', 'network \
          loss < 0.1%', 'probe: no link below its best', 'twins within 10%', 'like node3.json', 'as usual'"
     )]
     Form(String),
@@ -132,9 +132,9 @@ pub enum RuleError {
     Metric { subject: String, metric: String, has: &'static str },
     #[error("“{bound}” is another unit: {subject} is {unit}")]
     Unit { subject: String, bound: String, unit: &'static str },
-    #[error("“{0}” is no share: write it like 10%")]
+    #[error("“{0}” is not a share: write it like 10%")]
     Share(String),
-    #[error("“{0}” is no finding of linerate: `linerate report` and docs/run-json.md name them")]
+    #[error("“{0}” is not a finding of linerate: `linerate report` and docs/run-json.md name them")]
     Finding(String),
     #[error("“{0}” says nothing of the machine: write it like 'probe: MTU of eth0 is 9000'")]
     Fact(String),

@@ -326,8 +326,8 @@ fn rules_of_every_saved_result_hold_to_it() {
 #[test]
 fn wrong_rules_are_refused_in_one_sentence() {
     let wrong = [
-        ("path", "is no rule"),
-        ("", "is no rule"),
+        ("path", "is not a rule"),
+        ("", "is not a rule"),
         ("dsk >= 3GB/s", "names no part"),
         ("disk: >= 3GB/s", "names no part"),
         ("cpu:0 >= 3GB/s", "names no part"),
@@ -344,10 +344,10 @@ fn wrong_rules_are_refused_in_one_sentence() {
         ("path p99 < 1ms", "has no p99"),
         ("path >= -1GB/s", "is a rate"),
         ("path >= NaN likely", "is a rate"),
-        ("twins within 10", "is no share"),
-        ("twins within 1000%", "is no share"),
-        ("like node3.json within much", "is no share"),
-        ("no such-thing", "is no finding"),
+        ("twins within 10", "is not a share"),
+        ("twins within 1000%", "is not a share"),
+        ("like node3.json within much", "is not a share"),
+        ("no such-thing", "is not a finding"),
         ("probe: MTU of eth0", "says nothing of the machine"),
         ("path >= 1GB/s\n", "letters that a screen cannot show"),
     ];

@@ -120,7 +120,7 @@ fn on_path((stage, note): (Figure, String), achieved: &Figure) -> (Figure, Strin
     if !slower {
         return (stage, note);
     }
-    let why = format!("{note} alone was slower than the path, which is no loss of the path");
+    let why = format!("{note} alone was slower than the path, which is not a loss of the path");
     (Figure::unknown(Some(why)), String::new())
 }
 

@@ -153,7 +153,7 @@ fn reference(word: &Path) -> Result<Option<Reference>, Failure> {
         None => {
             let shown = shortened(&printable(&word.to_string_lossy()), 40);
             Err(Failure::Usage(format!(
-                "{shown} is no kept result: @-1 is the newest, @-2 the one before, @disk-1 the newest of `linerate \
+                "{shown} is not a kept result: @-1 is the newest, @-2 the one before, @disk-1 the newest of `linerate \
                  disk`, as `linerate list` shows them; a file of that name is ./{shown}"
             )))
         }

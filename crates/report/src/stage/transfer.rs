@@ -6,7 +6,7 @@ use crate::figure::{Unit, cost, percent};
 use linerate_facts::printable::printable;
 use linerate_facts::usage::CoreUse;
 use linerate_measure::measure::access::DeviceUse;
-use linerate_measure::measure::{LinkUse, Measurement, Stage};
+use linerate_measure::measure::{LinkUse, Measurement, TransferWaits};
 use linerate_measure::run::Run;
 
 pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
@@ -32,8 +32,7 @@ fn figures(measurement: &Measurement) -> Vec<(&'static str, String)> {
 
 fn streams(measurement: &Measurement) -> String {
     let workers = measurement.worker_evidence().unwrap_or_default();
-    let (source, sink) = (workers.waiting_source, workers.waiting_sink);
-    let (network, disk) = if measurement.stage == Stage::Get { (source, sink) } else { (sink, source) };
+    let TransferWaits { network, disk } = measurement.transfer_waits();
     format!(
         "{}, waiting for the network {} of the time, for the disks {}; working {}",
         workers.count,
@@ -60,11 +59,8 @@ fn interface(link: &LinkUse) -> String {
         true => format!(", {} of its link", percent(link.utilisation)),
         false => ", the rate of its link is unknown".into(),
     };
-    let shaping = match &link.shaper {
-        Some((discipline, times)) => {
-            format!("; {} holds packets back {times:.0} times per second", printable(discipline))
-        }
-        None => String::new(),
-    };
+    let shaping = link.shaper.as_ref().map_or_else(String::new, |(discipline, times)| {
+        format!("; {} holds packets back {times:.0} times per second", printable(discipline))
+    });
     format!("{} {verb} {}{of}{shaping}", printable(&link.name), Unit::Bits.show(link.bytes_per_second))
 }

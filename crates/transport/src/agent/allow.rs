@@ -67,7 +67,7 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, NetworkError> {
         let wrong = |why| NetworkError { text: text.into(), why };
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
-        let address: IpAddr = address.parse().map_err(|_| wrong("that is no IP address"))?;
+        let address: IpAddr = address.parse().map_err(|_| wrong("that is not an IP address"))?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
             None => bits,

@@ -257,7 +257,7 @@ fn refused(address: SocketAddr, broken: &Broken) -> Failure {
             STEP.as_secs()
         ),
         Broken::Foreign => format!(
-            "what answers at {address} is no agent of linerate; start `linerate agent` there, or name its \
+            "what answers at {address} is not an agent of linerate; start `linerate agent` there, or name its \
              port with --peer HOST:PORT"
         ),
         other => format!("the agent at {address} cannot be talked to: {other}"),

@@ -82,7 +82,7 @@ impl RdmaServer {
         while !listens(sysroot, tcp_port) {
             if !program.is_running() {
                 // One that ended well without a client is not there either.
-                program.finish(END, || true)?.ok();
+                program.finish(END, || true)?;
                 return Err(RdmaRefusal::NotReady);
             }
             if clock::since(begun) > START {
@@ -118,7 +118,7 @@ pub(crate) enum RdmaEndError {
 /// Waits for the server's own end.
 pub(crate) fn end(server: Option<RdmaServer>) -> Result<(), RdmaEndError> {
     let server = server.ok_or(RdmaEndError::None)?;
-    server.program.finish(END, || true)?.ok();
+    server.program.finish(END, || true)?;
     Ok(())
 }
 
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_port_that_listens_is_found() {
         assert!(has_listener(TABLE, 18515));
-        assert!(!has_listener(TABLE, 18516), "a connection is no listener");
+        assert!(!has_listener(TABLE, 18516), "a connection is not a listener");
         assert!(!has_listener("", 18515));
     }
 

@@ -126,7 +126,7 @@ impl CpuTakers {
 /// time.
 fn rates(nanos_per_second: f64, cpus: &[(u32, u64)], most: f64) -> BTreeMap<u32, f64> {
     let mut rates = BTreeMap::new();
-    // What is no number takes nothing.
+    // What is not a number takes nothing.
     if nanos_per_second > 0.0 {
         // One that has used nothing yet has a place, too.
         let all: f64 = cpus.iter().map(|(_, used)| *used as f64 + 1.0).sum();

@@ -1,4 +1,4 @@
-//! The most that all workers of a flow move together, by their own wish: beside a server's other work.
+//! The most that all workers of a flow move together, a limit that the user sets: beside a server's other work.
 //!
 //! What is read is paid when it is asked for, what is sent when it is handed to the kernel, each out of an
 //! allowance that all workers share. The two are of the same rate, so that a flow goes at it and neither end is
@@ -74,8 +74,8 @@ impl RateLimit {
         self.sends.charge(bytes as u64, now);
     }
 
-    /// Who moves bytes beside the workers pays first, and rests until they are due; `rest` sleeps for a while and says
-    /// whether it is over.
+    /// For bytes that others than the workers move. Waits until earlier bytes are paid, then charges these; `rest` sleeps
+    /// for a while and says whether it is over.
     pub fn pay(&self, bytes: u64, rest: impl Fn(Duration) -> bool) {
         self.reads.sleep_off(rest);
         self.reads.charge(bytes, clock::now());

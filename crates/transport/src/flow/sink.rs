@@ -93,7 +93,7 @@ impl SinkFolder {
         let of = |why: String| SinkError::Directory { directory: settings.directory.clone(), why };
         match std::fs::metadata(&settings.directory) {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(of("it is no directory; name one that the agent may fill".into())),
+            Ok(_) => return Err(of("it is not a directory; name one that the agent may fill".into())),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(of("it is not there; make it, or check the path".into()));
             }

@@ -36,7 +36,7 @@ pub(crate) enum ControlError {
          there?"
     )]
     TooLong { bytes: u64, limit: usize },
-    #[error("its message is no JSON: {0}")]
+    #[error("its message is not JSON: {0}")]
     NotJson(String),
     #[error("the control connection failed: {0}")]
     Io(#[from] io::Error),

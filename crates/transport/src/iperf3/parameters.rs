@@ -131,7 +131,7 @@ impl Parameters {
     /// What a client asks for, where it can be had. Keys that are not known are passed over, as iperf3 does.
     pub(crate) fn from_json(value: &Value) -> Result<Parameters, Iperf3Refusal> {
         let Value::Object(keys) = value else {
-            return refuse(number::RECEIVE_PARAMETERS, "the parameters are no JSON object");
+            return refuse(number::RECEIVE_PARAMETERS, "the parameters are not a JSON object");
         };
         let protocol = match (keys.contains_key("tcp"), keys.contains_key("udp"), keys.contains_key("sctp")) {
             (_, true, false) => Protocol::Udp,

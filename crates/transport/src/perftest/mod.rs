@@ -11,7 +11,7 @@ mod program;
 
 pub use device::{DeviceError, RdmaPort};
 pub use output::{OutputError, PerftestFigure};
-pub use program::{PerftestError, RunningPerftest, Stopped};
+pub use program::{PerftestError, RunningPerftest};
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};

@@ -8,11 +8,13 @@ use linerate_system::stop::Stop;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 /// It prints two lines for each queue pair, and a table.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
+/// Once it has ended, its output ends within this, unless a program that it started has the pipe: that one is killed.
+const OUTPUT_END: Duration = Duration::from_millis(500);
 /// Of its last words in a sentence.
 const LAST_LINES: usize = 2;
 const LAST_LETTERS: usize = 240;
@@ -24,29 +26,28 @@ pub enum PerftestError {
     NotInstalled { program: &'static str },
     #[error("{program} cannot be started: {error}")]
     Start { program: &'static str, error: io::Error },
+    #[error("the end of {program} cannot be waited for: {error}")]
+    Wait { program: &'static str, error: io::Error },
+    /// Somebody wants it to end: Ctrl-C, or another end that is gone.
+    #[error("{program} was stopped")]
+    Stopped { program: &'static str },
     #[error("{program} did not end within {seconds:.0} s and was killed{last}")]
     Late { program: &'static str, seconds: f64, last: String },
     #[error("{program} failed ({status}){last}")]
     Failed { program: &'static str, status: ExitStatus, last: String },
-    #[error(
-        "{program} failed ({status}){last}; memory of RDMA stays in place, and `ulimit -l` is how much of it a program may have"
-    )]
+    #[error("{program} failed ({status}){last}; RDMA locks its memory: raise `ulimit -l`")]
     Memory { program: &'static str, status: ExitStatus, last: String },
     #[error("{program} {why}")]
     Output { program: &'static str, why: OutputError },
 }
-
-/// Somebody wants it to end: Ctrl-C, or an other end that is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
 
 /// A program that was started. Dropping it kills it, and so does the end of the thread that started it.
 #[derive(Debug)]
 pub struct RunningPerftest {
     name: &'static str,
     child: Child,
-    /// Collects what it prints; none once that was taken.
-    output: Option<JoinHandle<String>>,
+    /// All that it prints, once it is whole; none once that was taken.
+    output: Option<Receiver<String>>,
 }
 
 impl RunningPerftest {
@@ -67,14 +68,14 @@ impl RunningPerftest {
         let child = command.spawn().map_err(failed)?;
         // Its ends of the pipe are the only ones from here on.
         drop(command);
-        let mut program = RunningPerftest { name, child, output: None };
+        let (sender, output) = sync_channel(1);
+        let program = RunningPerftest { name, child, output: Some(output) };
         let collect = move || {
             let mut text = Vec::new();
             let _ = reader.take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
+            let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
         };
-        program.output =
-            Some(std::thread::Builder::new().name("perftest".into()).spawn(collect).map_err(failed)?);
+        std::thread::Builder::new().name("perftest".into()).spawn(collect).map_err(failed)?;
         Ok(program)
     }
 
@@ -87,22 +88,22 @@ impl RunningPerftest {
     /// else it is killed where it still ran.
     ///
     /// # Errors
-    /// It failed, or was late; `Ok(Err(Stopped))`: `go_on` said no.
+    /// It failed, was late, or was stopped: `go_on` said no.
     pub fn finish(
         mut self,
         patience: Duration,
         mut go_on: impl FnMut() -> bool,
-    ) -> Result<Result<String, Stopped>, PerftestError> {
+    ) -> Result<String, PerftestError> {
         let (deadline, never) = (clock::now() + patience, Stop::new());
         loop {
             // Its end is seen at once; whether to go on is asked this often.
             match end_of(&mut self.child, &never, deadline.min(clock::now() + POLL_INTERVAL)) {
-                Ok(Some(status)) => return self.ended(status).map(Ok),
+                Ok(Some(status)) => return self.ended(status),
                 Ok(None) => {}
-                Err(error) => return Err(PerftestError::Start { program: self.name, error }),
+                Err(error) => return Err(PerftestError::Wait { program: self.name, error }),
             }
             if !go_on() {
-                return Ok(Err(Stopped));
+                return Err(PerftestError::Stopped { program: self.name });
             }
             if clock::now() >= deadline {
                 self.kill();
@@ -132,7 +133,13 @@ impl RunningPerftest {
 
     /// All that it printed; it has ended.
     fn printed(&mut self) -> String {
-        self.output.take().and_then(|output| output.join().ok()).unwrap_or_default()
+        let Some(output) = self.output.take() else { return String::new() };
+        let whole = output.recv_timeout(OUTPUT_END).or_else(|_| {
+            kill_group(self.child.id());
+            // One that left the group keeps the pipe: what was printed is lost then.
+            output.recv_timeout(OUTPUT_END)
+        });
+        whole.unwrap_or_default()
     }
 }
 
@@ -163,7 +170,7 @@ mod tests {
     }
 
     fn finish(words: &str, patience: Duration) -> Result<String, PerftestError> {
-        shell(words).finish(patience, || true).map(|ended| ended.expect("nobody stopped it"))
+        shell(words).finish(patience, || true)
     }
 
     const LONG: Duration = Duration::from_secs(30);
@@ -196,6 +203,8 @@ mod tests {
             .expect_err("it hangs")
             .to_string();
         assert!(why.contains("did not end within 0 s and was killed: waiting"), "{why}");
+        // One that ends, and leaves a program that keeps its output open.
+        assert_eq!(finish("echo done; sleep 600 & exit 0", LONG).expect("an output"), "done\n");
         assert!(begun.elapsed() < LONG);
     }
 
@@ -204,7 +213,7 @@ mod tests {
         let mut stopped = shell("sleep 600");
         let id = stopped.child.id();
         assert!(stopped.is_running());
-        assert_eq!(stopped.finish(LONG, || false).expect("no error"), Err(Stopped));
+        assert!(matches!(stopped.finish(LONG, || false), Err(PerftestError::Stopped { .. })));
         assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "it is gone");
         let dropped = shell("sleep 600");
         let id = dropped.child.id();

@@ -65,9 +65,9 @@ impl FromStr for SshHost {
         let letter =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '@' | '\\');
         if user.is_some_and(|user| user.is_empty() || user.starts_with('-') || !user.chars().all(letter)) {
-            return Err(wrong("that is no user"));
+            return Err(wrong("that is not a user"));
         }
-        let HostPort { host, port } = place.parse().map_err(|_: HostPortError| wrong("that is no host"))?;
+        let HostPort { host, port } = place.parse().map_err(|_: HostPortError| wrong("it is not a host"))?;
         if port == Some(0) {
             return Err(wrong("a port is a number from 1 to 65535"));
         }

@@ -178,7 +178,7 @@ impl CatalogueContext<'_> {
         match self.number() {
             Some(now) if now >= wanted => Advice::Right,
             Some(_) => Advice::change(wanted, why),
-            None => Advice::Unknown(format!("“{}” is no number", self.now)),
+            None => Advice::Unknown(format!("“{}” is not a number", self.now)),
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
                 Some(_) => {
                     Advice::change(10, "bulk that is read once should not push programs out of memory")
                 }
-                None => Advice::Unknown(format!("“{}” is no number", look.now)),
+                None => Advice::Unknown(format!("“{}” is not a number", look.now)),
             },
             VM,
             "less page cache under pressure",

@@ -68,7 +68,7 @@ pub(super) fn adaptive(look: &CatalogueContext<'_>) -> Advice {
 /// The gain is arithmetic; that the whole segment can do it, nobody here knows.
 pub(super) fn mtu(look: &CatalogueContext<'_>) -> Advice {
     let Some(now) = look.number().and_then(|mtu| u32::try_from(mtu).ok()) else {
-        return Advice::Unknown(format!("“{}” is no number", look.now));
+        return Advice::Unknown(format!("“{}” is not a number", look.now));
     };
     let fast = nic(look).and_then(wire_rate).is_some_and(|rate| rate >= FAST);
     if !fast || now >= 9000 {

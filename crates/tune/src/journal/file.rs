@@ -219,7 +219,7 @@ mod tests {
             refused(&format!("mode {open:04o}"));
         }
         mode(&path, 0o644);
-        assert_eq!(look(folder.path(), "tune").expect("read").len(), 1, "to be read by others is no harm");
+        assert_eq!(look(folder.path(), "tune").expect("read").len(), 1, "to be read by others does no harm");
         if chown(&path, Some(12_345), None).is_err() {
             eprintln!("skipped: only root can give a file away");
             return;

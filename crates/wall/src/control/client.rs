@@ -258,7 +258,7 @@ fn refused(server: SocketAddr, broken: &Broken, timeout: Duration) -> Failure {
             timeout.as_secs_f64()
         ),
         Broken::Foreign => format!(
-            "what answers at {server} is no server of a wall; start `linerate wall serve` there, or name its \
+            "what answers at {server} is not a server of a wall; start `linerate wall serve` there, or name its \
              port with --server HOST:PORT"
         ),
         other => format!("the server at {server} cannot be talked to: {other}"),

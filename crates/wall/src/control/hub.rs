@@ -1,4 +1,4 @@
-//! The server's end of the control channel: listens, lets in who has the key, and tells everybody what
+//! The server's end of the control channel: listens, lets in who has the key, and sends everybody what
 //! changes.
 //!
 //! All connections are tasks of one thread: what they do is small, and the conductor never waits.
@@ -54,17 +54,17 @@ impl Hub {
         let page_url = page.as_ref().map(Page::url);
         drop(inside);
         let stop = Arc::new(Notify::new());
-        let (theirs, stopped) = (state.clone(), stop.clone());
+        let (task_state, stopped) = (state.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || {
             runtime.block_on(async {
                 for listener in listeners {
-                    tokio::spawn(tcp::listen(listener, theirs.clone()));
+                    tokio::spawn(tcp::listen(listener, task_state.clone()));
                 }
                 if let Some(page) = page {
                     tokio::spawn(page.serve());
                 }
                 tokio::select! {
-                    () = keep(&theirs) => {}
+                    () = run_timers(&task_state) => {}
                     () = stopped.notified() => {}
                 }
             });
@@ -85,10 +85,10 @@ impl Hub {
         self.page_url.clone()
     }
 
-    /// Tells news to all who joined or watch, from a thread of its own, which may outlive the hub. Returns at
-    /// once and asks the conductor later, on the hub's thread: it may be called with the conductor's locks
-    /// held. After a request that came through the hub it is not needed.
-    pub fn teller(&self) -> impl Fn(News) + Send + 'static {
+    /// Sends news to all who joined or watch; the thread that calls it may outlive the hub. Returns at once and
+    /// asks the conductor later, on the hub's thread: it may be called with the conductor's locks held. After a
+    /// request that came through the hub it is not needed.
+    pub fn notifier(&self) -> impl Fn(News) + Send + 'static {
         let state = Arc::clone(&self.state);
         move |news| match news {
             News::Timeline => state.changed.notify_one(),
@@ -106,8 +106,8 @@ impl Drop for Hub {
     }
 }
 
-/// What nobody's request sets off: changes that the conductor tells of, and the barrier's patience.
-async fn keep(state: &ControlState) {
+/// Work that no request triggers: conductor changes and the barrier's timeout.
+async fn run_timers(state: &ControlState) {
     loop {
         let deadline = state.barrier_deadline();
         let patience = async {

@@ -61,7 +61,7 @@ pub fn look_at(film: &Path) -> Result<Film, Failure> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(Failure::Lacks(format!(
-            "{shown} is no film that ffmpeg reads, nor a sequence of pictures: {}; raw pictures without a header \
+            "{shown} is not a film that ffmpeg reads, nor a sequence of pictures: {}; raw pictures without a header \
              become a movie by `linerate wall import {shown} FOLDER --size WIDTHxHEIGHT --pixels rgb24`",
             last_line(&stderr)
         )));

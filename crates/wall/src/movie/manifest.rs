@@ -152,7 +152,7 @@ impl Movie {
         let opened = open_to_read(&path, false).map_err(|error| lacks(error.to_string()))?;
         let metadata = opened.metadata().map_err(|error| lacks(error.to_string()))?;
         if !metadata.is_file() {
-            return Err(lacks("it is no regular file".into()));
+            return Err(lacks("it is not a regular file".into()));
         }
         opened.take(LARGEST_BYTES + 1).read_to_string(&mut text).map_err(|error| lacks(error.to_string()))?;
         if text.len() as u64 > LARGEST_BYTES {
@@ -236,10 +236,10 @@ mod tests {
             ("frames = 2", "frames = 0", "no frames"),
             ("frames = 2", "frames = -1", "line 6"),
             ("frames = 2", "frames = 2\nframe = 3", "unknown field"),
-            ("2x1", "2x0", "line 2: “2x0” is no grid"),
+            ("2x1", "2x0", "line 2: “2x0” is not a grid"),
             ("frames = 2", "frames = 2\n[files]\nr1c0 = \"a\"", "names r1c0, and the grid of 2x1"),
             ("frames = 2", "frames = 2\n[files]\nr0c0 = \"\"", "no file for r0c0"),
-            ("frames = 2", "frames = 2\n[files]\nc0 = \"a\"", "is no tile"),
+            ("frames = 2", "frames = 2\n[files]\nc0 = \"a\"", "is not a tile"),
             ("frames = 2\n", "", "missing field `frames`"),
             ("rgb8", "yuv", "line 4"),
         ] {

@@ -185,7 +185,7 @@ fn places(folder: &Path, spread: &[PathBuf], created: &mut CreatedPaths) -> Resu
         let shown = directory.display();
         let real = directory.canonicalize().ok().filter(|real| real.is_dir()).ok_or_else(|| {
             Failure::Lacks(format!(
-                "--spread {shown} is no folder; name one that is there, on the disk that shall hold tiles"
+                "--spread {shown} is not a folder; name one that is there, on the disk that shall hold tiles"
             ))
         })?;
         let place = real.join(name);

@@ -14,13 +14,13 @@ pub fn look_at_raw(film: &Path, size: Size) -> Result<Film, Failure> {
         Failure::Lacks(format!("{shown}: its length cannot be read: {error}; name a file of raw pictures"))
     })?;
     if !bytes.is_file() {
-        return Err(Failure::Usage(format!("{shown} is no file: raw pictures are read from one file")));
+        return Err(Failure::Usage(format!("{shown} is not a file: raw pictures are read from one file")));
     }
     let (frame, bytes) = (size.frame_bytes() as u64, bytes.len());
     let (frames, rest) = (bytes / frame, bytes % frame);
     if frames == 0 || rest != 0 {
         return Err(Failure::Usage(format!(
-            "{shown} has {bytes} bytes, which is no multiple of a frame of {size} pixels ({frame} bytes, {}): \
+            "{shown} has {bytes} bytes, which is not a multiple of a frame of {size} pixels ({frame} bytes, {}): \
              {frames} frames and {rest} bytes; check --size",
             show_size(frame)
         )));
@@ -44,7 +44,7 @@ mod tests {
             [(4, 3, "3 frames and 12 bytes"), (400, 200, "0 frames and 120 bytes")]
         {
             let why = look_at_raw(file.path(), size(width, height)).expect_err("another size").to_string();
-            assert!(why.contains("no multiple of a frame") && why.contains(expected), "{why}");
+            assert!(why.contains("not a multiple of a frame") && why.contains(expected), "{why}");
         }
         let folder = tempfile::tempdir().expect("a folder");
         assert!(look_at_raw(folder.path(), size(4, 2)).is_err());

@@ -130,7 +130,7 @@ impl Conductor for Player {
             ControlRequest::Pan { right, down, zoom } => {
                 self.look(|old, wall, movie| view::panned(old, *right, *down, *zoom, wall, movie));
             }
-            _ => return Err("that is no request for a player".into()),
+            _ => return Err("that is not a request for a player".into()),
         }
         Ok(())
     }

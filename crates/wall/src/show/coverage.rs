@@ -1,6 +1,6 @@
 //! Which pixels of a frame have come, exactly: a bit each.
 //!
-//! Doubles, overlapping runs and forged ones must not make a frame look whole. A bit a pixel costs a
+//! Duplicates, overlapping runs and forged ones must not make a frame look whole. A bit a pixel costs a
 //! hundredth of copying the pixel, and is right whatever comes.
 
 const BITS: usize = u64::BITS as usize;

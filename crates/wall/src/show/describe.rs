@@ -21,7 +21,7 @@ pub struct Description {
 /// Why a text is no description, or none that can be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
-    #[error("{0} bytes are no session description")]
+    #[error("{0} bytes are not a session description")]
     TooLong(usize),
     /// A line or a number is not there; with the sentence.
     #[error("{0}")]
@@ -49,9 +49,9 @@ pub fn describe(text: &str) -> Result<Description, DescriptionError> {
         return Err(DescriptionError::NoRtp(shortened(video)));
     };
     let port =
-        port.split('/').next().and_then(|port| port.parse().ok()).ok_or(lacks("its port is no number"))?;
+        port.split('/').next().and_then(|port| port.parse().ok()).ok_or(lacks("its port is not a number"))?;
     let payload_type =
-        kind.parse().ok().filter(|kind| *kind < 128u8).ok_or(lacks("its payload type is no number"))?;
+        kind.parse().ok().filter(|kind| *kind < 128u8).ok_or(lacks("its payload type is not a number"))?;
     let told = |name: &str| {
         let prefix = format!("a={name}:{payload_type} ");
         of_video.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::trim)

@@ -1,7 +1,7 @@
 //! Datagrams put together to frames, in buffers that are made once.
 //!
 //! Line numbers and offsets come from outside: each run of pixels is held against the frame before a byte of
-//! it is copied. Order does not matter, neither within a frame nor between frames; doubles change nothing.
+//! it is copied. Order does not matter, neither within a frame nor between frames; duplicates change nothing.
 
 use super::coverage::Coverage;
 use super::deadline::Deadlines;

@@ -23,7 +23,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// A datagram that is no double. Gives the size as soon as a frame is whole.
+    /// A datagram that is not a duplicate. Gives the size as soon as a frame is whole.
     pub(crate) fn take(&mut self, datagram: &[u8], packet: &Packet<'_>, arrived: i64) -> Option<Size> {
         match self.timestamp {
             Some(timestamp) if timestamp == packet.timestamp => {}

@@ -14,7 +14,7 @@ const BEFORE: u64 = 1 << 10;
 const WRAP: i64 = 1 << 12;
 /// Two datagrams so near to each other say the same.
 const NEAR: u32 = 64;
-/// So many in a row that seem to be doubles are a sender that began again a little further back.
+/// So many in a row that seem to be duplicates are a sender that began again a little further back.
 const ANEW: u64 = 512;
 
 /// The account of one stream.
@@ -30,7 +30,7 @@ pub(crate) struct Sequence {
     narrow: bool,
     /// One that does not fit: the next one tells whether it was a stray.
     doubtful: Option<u32>,
-    /// The last double, and how many in a row came before it, each following the one before.
+    /// The last duplicate, and how many in a row came before it, each following the one before.
     row: (u32, u64),
     /// What was counted before the sender began again.
     earlier: Counts,
@@ -42,7 +42,7 @@ pub(crate) struct Sequence {
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Arrived, without doubles.
+    /// Arrived, without duplicates.
     pub datagrams: u64,
     pub lost: u64,
     pub reordered: u64,
@@ -72,7 +72,7 @@ impl Sequence {
         }
     }
 
-    /// A datagram with this number came; false: it is a double.
+    /// A datagram with this number came; false: it is a duplicate.
     #[inline]
     pub(crate) fn take(&mut self, sequence: u32) -> bool {
         if self.highest.is_none() {
@@ -123,13 +123,13 @@ impl Sequence {
                 let highest = self.highest.map_or(number, |(_, highest)| highest);
                 self.deepest = self.deepest.max(highest.saturating_sub(number));
             }
-            Came::Again => return self.again(sequence),
+            Came::Duplicate => return self.again(sequence),
         }
         self.row.1 = 0;
         true
     }
 
-    /// A double, unless so many come in a row that it must be a new beginning.
+    /// A duplicate, unless so many come in a row that it must be a new beginning.
     fn again(&mut self, sequence: u32) -> bool {
         let (last, length) = self.row;
         self.row = (sequence, if sequence == last.wrapping_add(1) { length + 1 } else { 1 });
@@ -138,7 +138,7 @@ impl Sequence {
         }
         let mistaken = self.row.1;
         self.begin_anew(sequence);
-        // They were no doubles.
+        // They were not duplicates.
         self.earlier.doubled -= mistaken;
         self.earlier.datagrams += mistaken - 1;
         true
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((counted, restarts), (Counts { datagrams: 2_000, ..Counts::default() }, 1));
         let (counted, restarts) = counts((0..1_000).chain([0x8000_0000]).chain(1_000..2_000));
         assert_eq!((counted, restarts), (Counts { datagrams: 2_000, doubled: 1, ..Counts::default() }, 0));
-        // A little further back: told from doubles by their number.
+        // A little further back: told from duplicates by their number.
         let (counted, restarts) = counts((0..5_000).chain(0..5_000));
         assert_eq!((counted.lost, counted.datagrams + counted.doubled, restarts), (0, 10_000, 1));
         assert_eq!(counted.doubled, 0, "{counted:?}");
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(depth(&[1, 2, 3, 4]), 0);
         assert_eq!(depth(&[1, 3, 2, 7, 5, 6]), 2);
         assert_eq!(depth(&[u32::MAX, 4, 0, 1]), 4, "over the end of the numbers");
-        assert_eq!(depth(&[1, 2, 3, 1]), 0, "a double is not late");
+        assert_eq!(depth(&[1, 2, 3, 1]), 0, "a duplicate is not late");
     }
 
     proptest! {

@@ -149,7 +149,8 @@ impl ScreenSummary {
                 ),
                 foreign => {
                     let why = screen.tally.newest_malformed;
-                    let why = why.map_or(String::new(), |why| format!("; the newest is no RTP video: {why}"));
+                    let why =
+                        why.map_or(String::new(), |why| format!("; the newest is not RTP video: {why}"));
                     format!(
                         "none of the {foreign} datagrams that came belong to the stream that is expected{why}"
                     )

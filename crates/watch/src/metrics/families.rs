@@ -22,7 +22,7 @@ pub(crate) fn about(page: &mut MetricsPage, moment: &Moment) {
     page.family(
         Gauge,
         "sample_interval_seconds",
-        "Time since the sample before; what is no counter is of this time.",
+        "Time since the sample before; what is not a counter is of this time.",
     )
     .sample(&[], moment.interval_ms / 1e3);
     page.family(Gauge, "slow_sources", "Sources that did not answer in time.")

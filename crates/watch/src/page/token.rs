@@ -127,7 +127,7 @@ mod tests {
         assert!(!token.is_shown(&with(COOKIE, pair), 8), "another port's");
         assert!(
             !token.is_shown(&with(COOKIE, &format!("linerate-watch-7={digits}")), 7),
-            "the token is no cookie"
+            "the token is not a cookie"
         );
     }
 

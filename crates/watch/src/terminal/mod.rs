@@ -69,7 +69,7 @@ fn turn(
             stale |= state.paused.is_none();
         }
         if stale {
-            draw(owned, latest, &state, theme, note)?;
+            state.down = draw(owned, latest, &state, theme, note)?;
             stale = false;
         }
         // A changed size is no key: crossterm is asked each time.
@@ -93,19 +93,19 @@ fn turn(
     Ok(())
 }
 
-/// The lines are made before anything is written: a terminal that is held (Ctrl-S) holds nobody who waits for
-/// the history.
+/// Gives how far down the person is. The lines are made before anything is written: a terminal that is held (Ctrl-S)
+/// holds nobody who waits for the history.
 fn draw(
     owned: &mut OwnedTerminal,
     latest: &LatestMoment,
     state: &ViewState,
     theme: Theme,
     note: &str,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     owned.terminal.autoresize()?;
     let size = owned.terminal.size()?;
     let ended = latest.has_ended();
-    let lines = match (&state.paused, latest.newest()) {
+    let (lines, down) = match (&state.paused, latest.newest()) {
         (Some((shown, history)), _) => compose(
             &View { moment: &shown.moment, history, state, theme, note, ended },
             size.width,
@@ -118,7 +118,7 @@ fn draw(
             compose(&View { moment, history: &history, state, theme, note, ended }, size.width, size.height)
         }
     };
-    owned.terminal.draw(|frame| render(frame, lines)).map(drop)
+    owned.terminal.draw(|frame| render(frame, lines)).map(|_| down)
 }
 
 fn render(frame: &mut Frame<'_>, lines: Vec<Line<'static>>) {

@@ -16,20 +16,28 @@ pub(crate) const SMALLEST: (u16, u16) = (40, 10);
 /// The year 9999: later times have no date.
 const LATEST_MS: u64 = 253_402_300_799_000;
 
-/// The lines of a screen, as many as it has rows.
-pub(crate) fn compose(view: &View<'_>, width: u16, height: u16) -> Vec<Line<'static>> {
+/// The lines of a screen, as many as it has rows, and how far down the person is: no further than the page goes.
+pub(crate) fn compose(view: &View<'_>, width: u16, height: u16) -> (Vec<Line<'static>>, usize) {
+    let down = view.state.down;
     if width < SMALLEST.0 || height < SMALLEST.1 {
-        return too_small(width, height);
+        return (too_small(width, height), down);
     }
     let (width, height) = (usize::from(width), usize::from(height));
     let mut lines = vec![head(view, width)];
     lines.extend(bottleneck(view, width, height));
     let rows = height - lines.len() - 1;
     let body = if view.state.help { help::lines(view) } else { page(view, width, rows) };
+    let page_end = body.len().saturating_sub(rows);
+    let furthest = match view.state.page {
+        // The page below the help stays where it is.
+        _ if view.state.help => down,
+        Page::Processes => page_end.max(view.moment.processes.busiest.len().saturating_sub(1)),
+        _ => page_end,
+    };
     lines.extend(scrolled(view, body, rows));
     lines.resize(height - 1, Line::default());
     lines.push(keys(view, width));
-    lines
+    (lines, down.min(furthest))
 }
 
 fn page(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {

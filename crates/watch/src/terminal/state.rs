@@ -21,14 +21,9 @@ pub(crate) enum ProcessSort {
 impl ProcessSort {
     /// The one after it, around.
     pub(crate) fn next(self) -> ProcessSort {
-        match self {
-            ProcessSort::All => ProcessSort::Read,
-            ProcessSort::Read => ProcessSort::Written,
-            ProcessSort::Written => ProcessSort::Sent,
-            ProcessSort::Sent => ProcessSort::Received,
-            ProcessSort::Received => ProcessSort::Cpu,
-            ProcessSort::Cpu => ProcessSort::All,
-        }
+        use ProcessSort::*;
+        let order = [All, Read, Written, Sent, Received, Cpu];
+        order[(self as usize + 1) % order.len()]
     }
 
     fn of(self, process: &ProcessRates) -> f64 {
@@ -52,8 +47,9 @@ impl ProcessSort {
 }
 
 /// What fills the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Page {
+    #[default]
     Overview,
     Nics,
     Disks,
@@ -95,7 +91,7 @@ pub(crate) enum KeyAction {
     Explain(u32),
 }
 
-/// Choices.
+#[derive(Default)]
 pub(crate) struct ViewState {
     pub page: Page,
     pub span: Span,
@@ -104,24 +100,11 @@ pub(crate) struct ViewState {
     pub all: bool,
     /// By what processes are sorted.
     pub process_sort: ProcessSort,
-    /// Lines of the page above the screen; of the page of processes the row that is chosen, too.
+    /// Lines of the page above the screen; of the page of processes the row that is chosen, too. A key may set more than
+    /// there are, until the next screen is drawn.
     pub down: usize,
     /// What was there when it was paused.
     pub paused: Option<(Arc<EncodedMoment>, History)>,
-}
-
-impl Default for ViewState {
-    fn default() -> ViewState {
-        ViewState {
-            page: Page::Overview,
-            span: Span::Minute,
-            help: false,
-            all: false,
-            process_sort: ProcessSort::default(),
-            down: 0,
-            paused: None,
-        }
-    }
 }
 
 impl ViewState {
@@ -149,7 +132,6 @@ impl ViewState {
             KeyCode::Char('h') => self.span = Span::Hour,
             KeyCode::Char('d') => self.span = Span::Day,
             KeyCode::Char('a') => self.all = !self.all,
-            // It shows what it sorts.
             KeyCode::Char('s') if self.page == Page::Processes => {
                 self.process_sort = self.process_sort.next();
             }
@@ -159,6 +141,7 @@ impl ViewState {
                 let chosen = shown.and_then(|shown| self.chosen(&shown.moment.processes));
                 return chosen.map_or(KeyAction::Nothing, |process| KeyAction::Explain(process.pid));
             }
+            // What would be sorted or explained is shown first.
             KeyCode::Char('s' | 'e') => self.turn_to(Page::Processes),
             KeyCode::Char('p' | ' ') => self.pause(latest),
             KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),

@@ -5,10 +5,12 @@ use super::state::{Page, ProcessSort, ViewState};
 use super::theme::Theme;
 use super::{View, compose, render};
 use crate::history::{History, Span};
+use crate::latest_moment::LatestMoment;
 use crate::model::{DropLine, Moment};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::KeyCode;
 use ratatui::style::{Color, Modifier};
 
 pub(super) const COLOURS: Theme = Theme { colours: true, unicode: true };
@@ -37,7 +39,7 @@ fn drawn(moment: &Moment, state: &ViewState, theme: Theme, width: u16, height: u
 
 fn shown(view: &View<'_>, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-    let lines = compose(view, width, height);
+    let (lines, _) = compose(view, width, height);
     assert!(lines.len() <= usize::from(height), "{} lines of {height}", lines.len());
     terminal.draw(|frame| render(frame, lines)).expect("drawn");
     terminal.backend().buffer().clone()
@@ -49,9 +51,12 @@ fn text(buffer: &Buffer) -> String {
     symbols.chunks(width).map(|row| row.concat().trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 
+fn on(page: Page) -> ViewState {
+    ViewState { page, ..ViewState::default() }
+}
+
 fn screen(page: Page, width: u16, height: u16) -> String {
-    let state = ViewState { page, ..ViewState::default() };
-    text(&drawn(&rich(), &state, COLOURS, width, height))
+    text(&drawn(&rich(), &on(page), COLOURS, width, height))
 }
 
 #[test]
@@ -59,18 +64,8 @@ fn the_overview_reports_what_matters_at_every_size() {
     for (width, height) in [(80, 24), (200, 60), (120, 40), (60, 16)] {
         let shown = screen(Page::Overview, width, height);
         let moment = rich();
-        for expected in [
-            "streamer7",
-            "96.6 Gb/s",
-            "968 Mb/s",
-            "Network",
-            "Disks",
-            "CPU",
-            "Losses",
-            "enp23s0f0",
-            "nvme0n1",
-            "q quit",
-        ] {
+        let figures = "streamer7|96.6 Gb/s|968 Mb/s|Network|Disks|CPU|Losses|enp23s0f0|nvme0n1|q quit";
+        for expected in figures.split('|') {
             assert!(shown.contains(expected), "{width}x{height}: {expected}\n{shown}");
         }
         let sentence = moment.bottleneck.expect("a bottleneck");
@@ -128,55 +123,40 @@ fn every_page_fits_every_size_and_scrolls_to_its_end() {
 }
 
 #[test]
+fn up_after_the_end_moves_one_row() {
+    let (moment, history, latest) = (rich(), History::default(), LatestMoment::default());
+    for page in [Page::Nics, Page::Ledger, Page::Processes] {
+        let mut state = on(page);
+        let mut pressed = |key: KeyCode| {
+            state.key(key.into(), &latest);
+            let (history, theme, note) = (&history, PLAIN, "");
+            let view = View { moment: &moment, history, state: &state, theme, note, ended: false };
+            let (lines, down) = compose(&view, 80, 10);
+            state.down = down;
+            (down, lines)
+        };
+        let (end, last_lines) = pressed(KeyCode::End);
+        assert!(end > 0 && pressed(KeyCode::Down) == (end, last_lines.clone()), "{page:?}: {end}");
+        let (up, lines) = pressed(KeyCode::Up);
+        assert!(up == end - 1 && lines != last_lines, "{page:?}: {up} of {end}");
+    }
+}
+
+#[test]
 fn pages_show_their_figures() {
-    let pages: [(Page, &[&str]); 6] = [
-        (
-            Page::Nics,
-            &[
-                "mlx5_core",
-                "link 100 Gb/s",
-                "98 %",
-                "8.0M packets/s",
-                "no carrier",
-                "12 drops/s, 3 errors/s",
-                "tx_pause_ctrl_phy",
-                "queue 3",
-                "core 3",
-            ],
-        ),
-        (
-            Page::Disks,
-            &["SAMSUNG", "6.43 GB/s", "49k/s", "0.61 ms", "queue 30.1 deep, 32 in flight", "of 128", "18 ms"],
-        ),
-        (
-            Page::Cpu,
-            &[
-                "softirq",
-                "41k interrupts/s",
-                "mlx5_comp0",
-                "31 rounds/s squeezed",
-                "Memory",
-                "io 14 % (all 9 %)",
-            ],
-        ),
-        (Page::Ledger, &["cure:", "TCP", "212 connections", "retransmitted 140/s", "UDP", "PCIe"]),
-        (Page::Power, &["W", "J per GB moved", "idle"]),
-        (
-            Page::Processes,
-            &[
-                "4 of 412 processes move bytes",
-                "nginx",
-                "8123",
-                "6.41 GB/s",
-                "12.1 GB/s",
-                "212 connections",
-                "UDP is unknown",
-            ],
-        ),
+    let pages = [
+        (Page::Nics, "mlx5_core|link 100 Gb/s|98 %|8.0M packets/s|no carrier|12 drops/s, 3 errors/s"),
+        (Page::Nics, "tx_pause_ctrl_phy|queue 3|core 3"),
+        (Page::Disks, "SAMSUNG|6.43 GB/s|49k/s|0.61 ms|queue 30.1 deep, 32 in flight|of 128|18 ms"),
+        (Page::Cpu, "softirq|41k interrupts/s|mlx5_comp0|31 rounds/s squeezed|Memory|io 14 % (all 9 %)"),
+        (Page::Ledger, "cure:|TCP|212 connections|retransmitted 140/s|UDP|PCIe"),
+        (Page::Power, "W|J per GB moved|idle"),
+        (Page::Processes, "4 of 412 processes move bytes|nginx|8123|6.41 GB/s|12.1 GB/s"),
+        (Page::Processes, "212 connections|UDP is unknown"),
     ];
     for (page, expected) in pages {
         let shown = screen(page, 120, 60);
-        for expected in expected {
+        for expected in expected.split('|') {
             assert!(shown.contains(expected), "{page:?}: {expected}\n{shown}");
         }
     }
@@ -194,8 +174,7 @@ fn a_link_that_is_full_and_drops_are_red() {
 fn without_colours_there_are_none_and_the_meaning_stays() {
     for theme in [PLAIN, ASCII] {
         for page in Page::ALL {
-            let state = ViewState { page, ..ViewState::default() };
-            let buffer = drawn(&rich(), &state, theme, 120, 40);
+            let buffer = drawn(&rich(), &on(page), theme, 120, 40);
             assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
         }
         let buffer = drawn(&rich(), &ViewState::default(), theme, 120, 40);
@@ -217,8 +196,7 @@ fn without_colours_there_are_none_and_the_meaning_stays() {
 fn the_first_look_and_an_empty_machine_are_shown_without_figures() {
     let first = Moment { host: "new".into(), ..Moment::default() };
     for page in Page::ALL {
-        let state = ViewState { page, ..ViewState::default() };
-        let shown = text(&drawn(&first, &state, COLOURS, 80, 24));
+        let shown = text(&drawn(&first, &on(page), COLOURS, 80, 24));
         assert!(shown.contains("The first look"), "{shown}");
         assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
     }
@@ -244,8 +222,7 @@ fn wild_figures_and_names_do_no_harm() {
     });
     for page in Page::ALL {
         for (width, height) in [(40, 10), (80, 24), (200, 60)] {
-            let state = ViewState { page, ..ViewState::default() };
-            let shown = text(&drawn(&moment, &state, COLOURS, width, height));
+            let shown = text(&drawn(&moment, &on(page), COLOURS, width, height));
             assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'));
         }
     }
@@ -262,7 +239,7 @@ fn a_machine_of_many_parts_says_what_it_leaves_out() {
     moment.cpus.each = (0..256).map(|number| crate::model::Core { number, ..core.clone() }).collect();
     let shown = text(&drawn(&moment, &ViewState::default(), COLOURS, 80, 24));
     assert!(shown.lines().filter(|line| line.contains('+')).count() >= 3, "{shown}");
-    let all = text(&drawn(&moment, &ViewState { page: Page::Cpu, ..ViewState::default() }, COLOURS, 200, 60));
+    let all = text(&drawn(&moment, &on(Page::Cpu), COLOURS, 200, 60));
     assert!(all.contains(" 255 "), "{all}");
 }
 
@@ -271,14 +248,8 @@ fn the_end_of_a_recording_is_said_at_every_size() {
     let (moment, state) = (rich(), ViewState::default());
     let history = &past_of(&moment);
     for (width, height) in [(40, 10), (80, 24), (120, 40)] {
-        let view = View {
-            moment: &moment,
-            history,
-            state: &state,
-            theme: PLAIN,
-            note: "replay of x.zst",
-            ended: true,
-        };
+        let (note, theme) = ("replay of x.zst", PLAIN);
+        let view = View { moment: &moment, history, state: &state, theme, note, ended: true };
         let screen = text(&shown(&view, width, height));
         assert!(screen.lines().next().is_some_and(|head| head.contains("replay ended")), "{screen}");
     }
@@ -320,7 +291,7 @@ fn a_bond_and_its_members_count_once() {
     moment.nics.retain(|nic| nic.name == "bond0");
     let alone = text(&drawn(&moment, &state, PLAIN, 120, 40));
     assert!(alone.lines().any(|line| line.starts_with(" Network") && line.contains("96.6 Gb/s")), "{alone}");
-    let nics = text(&drawn(&moment, &ViewState { page: Page::Nics, ..ViewState::default() }, PLAIN, 120, 40));
+    let nics = text(&drawn(&moment, &on(Page::Nics), PLAIN, 120, 40));
     assert!(nics.contains("built on enp23s0f0, eno1"), "{nics}");
 }
 
@@ -436,8 +407,7 @@ fn a_name_of_a_process_does_not_act_on_the_screen_and_many_are_counted() {
     moment.processes.left_out = 1700;
     moment.unknown.insert("storage by process".into(), "only for root".into());
     for width in [40, 80, 200] {
-        let state = ViewState { page: Page::Processes, ..ViewState::default() };
-        let shown = text(&drawn(&moment, &state, COLOURS, width, 40));
+        let shown = text(&drawn(&moment, &on(Page::Processes), COLOURS, width, 40));
         assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown}");
         assert!(shown.contains("+1700 that move less") && shown.contains("only for root"), "{shown}");
     }
@@ -448,8 +418,7 @@ fn a_name_of_a_process_does_not_act_on_the_screen_and_many_are_counted() {
 fn lines_of_words_are_wrapped_and_not_cut() {
     for width in [40, 60, 80, 200] {
         let shown = |page| {
-            let state = ViewState { page, ..ViewState::default() };
-            let text = text(&drawn(&rich(), &state, PLAIN, width, 60));
+            let text = text(&drawn(&rich(), &on(page), PLAIN, width, 60));
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         let ledger = shown(Page::Ledger);
@@ -474,10 +443,7 @@ fn a_cure_is_whole_or_where_it_is_whole_is_said() {
     let cure = "raise net.core.netdev_budget, or spread the interrupts over more cores";
     let grows = DropLine { per_second: Some(7.0), cure: cure.into(), ..DropLine::default() };
     let moment = Moment { drops: vec![grows], ..rich() };
-    let on = |page, width| {
-        let state = ViewState { page, ..ViewState::default() };
-        text(&drawn(&moment, &state, PLAIN, width, 40))
-    };
+    let on = |page, width| text(&drawn(&moment, &on(page), PLAIN, width, 40));
     for width in [60, 80, 120, 200] {
         let overview = on(Page::Overview, width);
         assert_ne!(overview.contains(cure), overview.contains("cure: key 5"), "{width}: {overview}");

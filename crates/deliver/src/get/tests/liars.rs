@@ -70,7 +70,7 @@ fn each_lie_is_a_sentence_in_its_time() {
         }),
         ("status 500", false, |_, answers| empty(500, "", answers)),
         ("503", false, |_, answers| empty(503, "Retry-After: 1\r\n", answers)),
-        ("is no HTTP", false, |_, answers| answers.push_back(Sent::Endless(b"A: bbbbbbbbbbbbbbb\r\n"))),
+        ("is not HTTP", false, |_, answers| answers.push_back(Sent::Endless(b"A: bbbbbbbbbbbbbbb\r\n"))),
         ("closed without an answer", false, |_, answers| answers.push_back(Sent::End)),
         ("next to nothing came for 5 s", false, |_, _| {}),
         ("another part", false, |head, answers| {
@@ -104,4 +104,51 @@ fn a_server_that_is_always_busy_is_given_up() {
         );
         assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{seconds}: {time:?}");
     }
+}
+
+/// The address that has the file is gone, in the middle of it or at its end, and the other one of the name has another
+/// copy.
+#[test]
+fn an_address_with_another_copy_is_not_asked_without_end() {
+    const WHOLE: &str = "Content-Length: 2000000\r\n";
+    const CUT: &str =
+        "Accept-Ranges: bytes\r\nContent-Range: bytes 0-1999999/2000000\r\nContent-Length: 2000000\r\n";
+    for (lines, bytes) in [(WHOLE, 2_000_000), (CUT, 1_000_000)] {
+        let (folder, mut connections) = (folder_in_memory(), 0);
+        let url = "http://copies.example/file".parse().expect("a URL");
+        let wanted = WantedFile::new(url, folder.path().join("file"), None, None);
+        let accept = move || {
+            connections += 1;
+            assert!(connections < 500, "connections without end");
+            let lines = format!("ETag: \"{}\"\r\n{lines}", connections.min(2));
+            let answer = move |head: &RequestHead, answers: &mut Answers| {
+                then(head, answers, &lines, &vec![0; bytes]);
+            };
+            // After the first, each to the other address comes behind one to the address that is gone.
+            (connections % 2 == 1).then(|| Box::new(Answering(answer)) as Box<dyn FarEnd>)
+        };
+        let (_, errors, ..) = fetched(vec![wanted], accept, &SimulatedClock::new());
+        assert!(matches!(errors[..], [GetError::OtherCopy { .. }]), "{errors:?}");
+    }
+}
+
+/// Into a folder that is gone, but for the first: each is asked for once, and nothing of them counts as there.
+#[test]
+fn what_the_disk_refuses_is_not_fetched_again() {
+    let (folder, requests) = (folder_in_memory(), Rc::new(Cell::new(0)));
+    let counted = Rc::clone(&requests);
+    let wanted = (0..20).map(|number| {
+        let place = if number == 0 { folder.path().join("file") } else { folder.path().join("gone/file") };
+        WantedFile::new(format!("{SERVER}/{number}").parse().expect("a URL"), place, Some(3), None)
+    });
+    let accept = move || {
+        let counted = Rc::clone(&counted);
+        let answer = move |_: &RequestHead, answers: &mut Answers| {
+            counted.set(counted.get() + 1);
+            answers.extend([head_of(200, "Content-Length: 3\r\n"), Sent::from(b"abc".to_vec())]);
+        };
+        Some(Box::new(Answering(answer)) as Box<dyn FarEnd>)
+    };
+    let (_, errors, _, there) = fetched(wanted.collect(), accept, &SimulatedClock::new());
+    assert_eq!((errors.len(), there, requests.get()), (19, 3, 20), "{:?}", errors.first());
 }

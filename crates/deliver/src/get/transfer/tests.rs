@@ -2,8 +2,8 @@
 
 mod simulated;
 
-use super::super::pieces::{BLOCK_BYTES, MOST_BLOCKS};
 use super::*;
+use crate::blocks::{BLOCK_BYTES, MOST_BLOCKS};
 use proptest::prelude::*;
 
 fn remote(bytes: u64) -> RemoteFile {
@@ -25,7 +25,7 @@ fn remote(bytes: u64) -> RemoteFile {
 }
 
 /// The next piece for one of this many streams, which are as fast as each other.
-fn next(file: &FileTransfer, streams: u64) -> Option<Piece> {
+fn next(file: &FileTransfer, streams: u64) -> Option<BlockRun> {
     file.next_fetch(streams, Some(1.0 / streams as f64))
 }
 

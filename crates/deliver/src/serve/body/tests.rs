@@ -152,7 +152,7 @@ fn what_waits_in_the_pipe_when_the_way_of_sending_changes_is_dropped() {
     let (socket, mut client) = connected();
     // Less than a call has, so that it ends short.
     socket2::SockRef::from(&socket).set_send_buffer_size(64 << 10).expect("a buffer's size");
-    socket.set_write_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+    socket.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     let stream = ServedStream::plain(&socket, false);
     let mut sender = BodySender::new(&stream, &shared);
     let body = |offset| FileBody {
@@ -164,7 +164,10 @@ fn what_waits_in_the_pipe_when_the_way_of_sending_changes_is_dropped() {
     };
     // As if the piece before had been cached.
     sender.paths.begin_cached(true);
-    let first = sender.send_hot(&body(0), 0, content.len() as u64).expect("sent");
+    let sent = &shared.flow.sent;
+    let first = sent.active(|| sender.send_hot(&body(0), 0, content.len() as u64)).expect("sent");
+    let waiting_disk = sent.figures().worker(0, 1.0, false).waiting_source;
+    assert!(waiting_disk < 0.5, "{waiting_disk} of the wait for room in the socket");
     assert!((1..CALL_BYTES as u64).contains(&first), "{first}");
     assert!(!sender.paths.has_pipe_with_bytes());
     let came = std::thread::spawn(move || {

@@ -192,7 +192,7 @@ pub(super) fn requests(text: &str) -> Result<f64, String> {
 
 pub(super) fn pattern(text: &str) -> Result<AccessOrder, String> {
     let wrong =
-        || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
+        || format!("“{text}” is not a pattern: sequential, random, zipf:THETA (0.5 to 5), hot:PERCENT:HITS");
     let share = |text: &str| percent(0.0..=100.0)(text).map_err(|_| wrong());
     match text.split(':').collect::<Vec<_>>()[..] {
         ["sequential"] => Ok(AccessOrder::Sequential),

@@ -72,7 +72,7 @@ pub struct LoadArgs {
 fn keep(text: &str) -> Result<Keep, String> {
     let wrong = || {
         format!(
-            "“{text}” is no limit of latency: write it like mean=100ms, p99=20ms or p99.9=500us (mean, p50, \
+            "“{text}” is not a limit of latency: write it like mean=100ms, p99=20ms or p99.9=500us (mean, p50, \
              p90, p95, p99, p99.9, p99.99)"
         )
     };

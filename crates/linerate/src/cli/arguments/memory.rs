@@ -62,7 +62,7 @@ fn working_set(text: &str) -> Result<WorkingSet, String> {
     match level {
         Some(level) => Ok(WorkingSet::Level(level)),
         None => parse_size(text).map(WorkingSet::Bytes).map_err(|_| {
-            format!("“{text}” is no working set: write a size like 256k, a cache level like L2, or memory")
+            format!("“{text}” is not a working set: write a size like 256k, a cache level like L2, or memory")
         }),
     }
 }
@@ -71,6 +71,6 @@ fn cores(text: &str) -> Result<Cores, String> {
     match text.parse() {
         _ if text.eq_ignore_ascii_case("all") => Ok(Cores::All),
         Ok(count) if count > 0 => Ok(Cores::Some(count)),
-        _ => Err(format!("“{text}” is no number of cores: write 1, 2, … or all")),
+        _ => Err(format!("“{text}” is not a number of cores: write 1, 2, … or all")),
     }
 }

@@ -151,9 +151,9 @@ fn pin(text: &str) -> Result<Pin, String> {
         "none" => Ok(Pin::None),
         list => {
             let cores: Result<Vec<u32>, _> = list.split(',').map(|core| core.trim().parse()).collect();
-            cores
-                .map(Pin::Cores)
-                .map_err(|_| format!("“{list}” is no list of CPUs: write auto, none, or numbers like 2,4,6"))
+            cores.map(Pin::Cores).map_err(|_| {
+                format!("“{list}” is not a list of CPUs: write auto, none, or numbers like 2,4,6")
+            })
         }
     }
 }

@@ -134,7 +134,7 @@ impl<'a> OtherHalf<'a> {
     }
 
     fn speaks_nonsense(&self) -> Failure {
-        lacks(self.host, "what it sends is no message of linerate; is `linerate` there this program?")
+        lacks(self.host, "what it sends is not a message of linerate; is `linerate` there this program?")
     }
 
     /// Its addresses for files: those that answer of its name's, of the one that ssh came to, and of those in a network of a
@@ -184,7 +184,7 @@ impl<'a> OtherHalf<'a> {
                     last_message = clock::now();
                     hear(message);
                 }
-                Ok(_) => return Err(NoEnd::Lost("what it sends is no message of linerate".into())),
+                Ok(_) => return Err(NoEnd::Lost("what it sends is not a message of linerate".into())),
                 Err(RecvTimeoutError::Disconnected) => return Err(NoEnd::Lost(self.why_it_broke_off())),
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -93,7 +93,7 @@ impl CopyEnd {
             (&bytes[..from + colon], &bytes[from + colon + 1..])
         };
         let host = OsStr::from_bytes(host);
-        let no_host = || Failure::Usage(format!("{}: that is no host", host.to_string_lossy()));
+        let no_host = || Failure::Usage(format!("{}: that is not a host", host.to_string_lossy()));
         let host = host.to_str().ok_or_else(no_host)?.parse();
         let host: SshHost = host.map_err(|why| Failure::Usage(format!("{why}")))?;
         // As with scp: nothing is the home of the user there, where `~/` leads as well.
@@ -139,8 +139,8 @@ mod tests {
             ("g:a h:b c", "several hosts"),
             ("a h:b c", "several hosts"),
             ("a/ b h:c", "a slash at its end"),
-            ("a -oProxyCommand=x:b", "no host"),
-            ("a :b", "no host"),
+            ("a -oProxyCommand=x:b", "not a host"),
+            ("a :b", "not a host"),
             ("- a h:b", "standard input"),
             ("- b", "standard input"),
         ] {

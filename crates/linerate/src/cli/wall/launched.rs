@@ -57,7 +57,7 @@ impl LaunchedScreens {
             let Some(to) = screen.to.first() else { continue };
             if to.ip().is_multicast() {
                 return Err(Failure::Usage(format!(
-                    "--launch: screen {} is at {to}, a multicast group, which is no host: start its screens by hand",
+                    "--launch: screen {} is at {to}, a multicast group, which is not a host: start its screens by hand",
                     screen.tile
                 )));
             }

@@ -189,7 +189,7 @@ pub(super) fn serve(args: &WallServeArgs, output: &Output) -> Result<u8, Failure
         _ => None,
     };
     if let (Some(leader), Some(key), Some(hub)) = (leader, key, &hub) {
-        follow(&player, leader, key, hub.teller())?;
+        follow(&player, leader, key, hub.notifier())?;
     }
     let played = match launched {
         Some(launched) => play_with(launched, &player, args, &stop, output),

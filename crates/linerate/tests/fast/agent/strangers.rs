@@ -38,7 +38,7 @@ fn another_key_an_absent_peer_and_another_service_are_distinguished() {
     let text = refusal(AgentSession::connect(closed, &other));
     assert!(text.contains(&closed.to_string()) && text.contains("start `linerate agent` there"), "{text}");
 
-    for (says, wanted) in [("SSH-2.0-x\r\n", "no agent"), ("LRc2", "version 2"), ("", "did not answer")] {
+    for (says, wanted) in [("SSH-2.0-x\r\n", "not an agent"), ("LRc2", "version 2"), ("", "did not answer")] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let address = listener.local_addr().expect("an address");
         let service = std::thread::spawn(move || {

@@ -100,7 +100,7 @@ fn a_peer_that_is_another_service() {
     let web = listener(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     });
-    refused(&web.to_string(), &agent.key(), &["no agent of linerate"]);
+    refused(&web.to_string(), &agent.key(), &["not an agent of linerate"]);
     let silent = listener(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
     refused(&silent.to_string(), &agent.key(), &["did not answer", "another service"]);
 }

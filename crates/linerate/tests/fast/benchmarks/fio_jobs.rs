@@ -155,7 +155,7 @@ fn what_cannot_be_taken_is_one_sentence() {
     std::fs::write(place.path().join("bytes.fio"), [0xff, 0xfe, 0x00]).expect("a file");
     let cases = [
         ("bad.fio", "bad.fio, line 3: linerate does not take `verify`", 2),
-        ("bytes.fio", "is no text", 2),
+        ("bytes.fio", "is not text", 2),
         ("away.fio", "cannot be read", 3),
     ];
     for (file, expected, status) in cases {

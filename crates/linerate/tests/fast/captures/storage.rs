@@ -146,7 +146,7 @@ fn fibre_channel_hosts_arrays_and_queues_of_procfs() {
     assert_eq!(disk(&machine, "md5").members, ["sdn", "sdo", "sdp"], "by place");
     let paths = disk(&machine, "dm-1");
     assert_eq!((paths.mapped_name.as_deref(), paths.mapped_by.as_deref()), (Some("mpathA"), Some("mpath")));
-    assert_eq!((paths.members.len(), &paths.array), (2, &None), "two paths to one device are no array");
+    assert_eq!((paths.members.len(), &paths.array), (2, &None), "two paths to one device are not an array");
 }
 
 #[test]

@@ -73,11 +73,11 @@ fn a_serving_half_writes_nothing_outside_the_destination() {
     let entry =
         |href: &str, kind: &str| json!({"name": "x", "href": href, "kind": kind, "bytes": 4, "modified": 1});
     for (entries, part) in [
-        (vec![entry("..%2Fevil", "file")], "no name of a file"),
-        (vec![entry("../evil", "file")], "no name of a file"),
-        (vec![entry("%2Fevil", "file")], "no name of a file"),
-        (vec![entry("../", "folder")], "no name of a file"),
-        (vec![entry(".a.linerate-journal", "file")], "no name of a file"),
+        (vec![entry("..%2Fevil", "file")], "not a name of a file"),
+        (vec![entry("../evil", "file")], "not a name of a file"),
+        (vec![entry("%2Fevil", "file")], "not a name of a file"),
+        (vec![entry("../", "folder")], "not a name of a file"),
+        (vec![entry(".a.linerate-journal", "file")], "not a name of a file"),
         (vec![entry("a", "file"), entry("a", "file")], "two of the files would be "),
         (vec![entry("link/", "folder")], "it is a link"),
     ] {

@@ -30,7 +30,7 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
         (
             &(greeting("3") + "; echo nonsense; exec sleep 100"),
             true,
-            ["is no message of linerate", "localhost"],
+            ["is not a message of linerate", "localhost"],
         ),
         (&ready, true, ["its port for files does not answer", "firewall"]),
     ] {

@@ -191,7 +191,7 @@ fn wrong_words_are_one_sentence() {
     for (words, status, says) in [
         (vec!["/nonexistent"], 3, "/nonexistent: not there"),
         (vec!["/dev/null"], 3, "only regular files and folders"),
-        (vec![data, "--listen", "nonsense"], 2, "no address to listen on"),
+        (vec![data, "--listen", "nonsense"], 2, "not an address to listen on"),
         (vec![data, "--listen", "192.0.2.1:0"], 3, "no interface of this host"),
         (vec![data, "--token-file", "/nonexistent"], 3, "openssl rand"),
         (vec![data, "--token-file", text(&open)], 3, "chmod 600"),

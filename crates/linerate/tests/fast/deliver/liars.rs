@@ -111,7 +111,7 @@ fn pages_of_a_server_lead_nowhere_else() {
     fails(&[&endless.url(""), "--output", text(&out)], 3, "64 deep");
     let other =
         FakeServer::start(|_, stream| reply(stream, "200 OK", "Content-Length: 12\r\n", b"<a href=\"x\">"));
-    fails(&[&other.url(""), "--output", text(&out)], 3, "no list of its files");
+    fails(&[&other.url(""), "--output", text(&out)], 3, "not a list of its files");
 }
 
 /// A server of one folder with this list.
@@ -131,7 +131,7 @@ fn lists_of_a_server_lead_nowhere_else() {
             "{{\"entries\":[{{\"name\":\"x\",\"href\":\"{entry}\",\"kind\":\"file\",\"bytes\":1}}]}}"
         );
         let server = lists(json);
-        fails(&[&server.url(""), "--output", text(&out)], 3, "no name of a file");
+        fails(&[&server.url(""), "--output", text(&out)], 3, "not a name of a file");
     }
     // Folders without end.
     let json = r#"{"entries":[{"name":"x","href":"x/","kind":"folder"}]}"#;

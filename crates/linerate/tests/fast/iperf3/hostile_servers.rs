@@ -126,10 +126,10 @@ fn results_that_are_none_leave_our_own() {
     };
     for (answer, expected) in [
         (vec![13, 0xff, 0xff, 0xff, 0xff], "4294967295 bytes"),
-        (message("{"), "no JSON"),
+        (message("{"), "not JSON"),
         (message("{}"), "no streams"),
         (message("[1]"), "no streams"),
-        (message(&"[".repeat(100_000)), "no JSON"),
+        (message(&"[".repeat(100_000)), "not JSON"),
         (message("{\"streams\":[{}],\"cpu_util_total\":0,\"cpu_util_user\":0}"), "no cpu_util_system"),
         (vec![0xfe, 0, 0, 0, 118, 0, 0, 0, 0], "select"),
         (vec![99], "the state 99"),

@@ -220,7 +220,7 @@ fn refused(text: &[u8]) -> Failure {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("run.json");
     std::fs::write(&file, text).expect("a file");
-    report::read(&file).expect_err("a file that is no run")
+    report::read(&file).expect_err("a file that is not a run")
 }
 
 #[test]

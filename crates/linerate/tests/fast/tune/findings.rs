@@ -28,7 +28,7 @@ fn findings_and_settings_name_each_other() {
     let text = findings();
     for entry in catalogue::all() {
         for finding in entry.findings {
-            assert!(text.contains(&format!("\"{finding}\"")), "{finding} is no finding");
+            assert!(text.contains(&format!("\"{finding}\"")), "{finding} is not a finding");
             let cured = [
                 format!("linerate tune apply --finding {finding}`"),
                 format!("linerate tune apply --setting {}", entry.id),

@@ -32,7 +32,7 @@ fn another_key_gets_no_byte_and_is_refused_here() {
         std::io::copy(&mut stream, &mut std::io::sink()).ok();
     });
     let failure = Client::connect(&address, &key(), PATIENCE).map(drop).expect_err("refused");
-    assert!(failure.to_string().contains("no server of a wall"), "{failure}");
+    assert!(failure.to_string().contains("not a server of a wall"), "{failure}");
     web.join().expect("it ends");
     let failure = Client::connect(&address, &key(), PATIENCE).map(drop).expect_err("nobody is there");
     assert!(failure.to_string().contains("nothing listens"), "{failure}");

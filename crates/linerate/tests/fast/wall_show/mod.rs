@@ -246,7 +246,7 @@ fn wrong_words_are_reported_and_a_port_in_use_too() {
             2,
             "--write is given 1 times",
         ),
-        (&["--listen", "nowhere"], 2, "no address to listen on"),
+        (&["--listen", "nowhere"], 2, "not an address to listen on"),
         (&["--window", "none", "--listen", "127.0.0.1:0", "--sdp", file], 3, "raw/90000"),
         (&["--listen", "192.0.2.1:5004", "--verify"], 3, "no address of this machine"),
         (&["--listen", &taken, "--window", "none"], 3, "another program"),

@@ -234,7 +234,7 @@ fn linerate(display: &str, words: &[&str]) -> (Option<i32>, String, String) {
 fn a_display_that_cannot_be_had_is_reported_with_its_remedy() {
     let listen = ["--listen", "127.0.0.1:0", "--window"];
     for (display, why) in
-        [("", "DISPLAY is not set"), (":4711", "nothing answers"), ("nonsense", "is no display")]
+        [("", "DISPLAY is not set"), (":4711", "nothing answers"), ("nonsense", "is not a display")]
     {
         let (status, _, said) = linerate(display, &listen);
         assert!(

@@ -69,7 +69,7 @@ fn what_is_no_recording_is_refused_in_one_sentence() {
     let file = place.path().join("x");
     for (content, expected) in [
         ("", "is empty"),
-        ("hello", "is no recording"),
+        ("hello", "is not a recording"),
         ("{\"linerate_watch\":{\"schema\":99}}\n", "schema 99"),
     ] {
         std::fs::write(&file, content).expect("a file");

@@ -280,7 +280,7 @@ fn readers_are_bounded_and_their_places_come_back() {
     readers.iter_mut().for_each(|reader| drop(until(reader, "streamer7")));
     let refused = get(&address, "/events");
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("Too many pages"), "{refused}");
-    assert!(get(&address, "/moment").starts_with("HTTP/1.1 200"), "what is no stream still comes");
+    assert!(get(&address, "/moment").starts_with("HTTP/1.1 200"), "what is not a stream still comes");
     readers.truncate(31);
     let start = Instant::now();
     loop {

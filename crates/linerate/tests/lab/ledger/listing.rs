@@ -30,7 +30,7 @@ fn each_counter_that_is_not_0_has_its_layer_and_its_cure() {
     assert_eq!(counters.count("Udp", "NoPorts"), Some(0));
     assert_eq!(counters.count("IpExt", "InOctets"), Some(806_747_296));
     let out = counters.netstat.known().expect("counters")["IpExt"]["OutOctets"].clone();
-    assert_eq!(out.why(), Some("negative: it wrapped, or is no counter"));
+    assert_eq!(out.why(), Some("negative: it wrapped, or is not a counter"));
     let all = drops(&counters);
     for (counter, counted, layer, cure) in [
         ("Ip OutDiscards", 273, Layer::Ip, "queue"),

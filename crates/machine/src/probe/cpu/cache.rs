@@ -119,7 +119,7 @@ mod tests {
         put(&mut tree, 0, 0, ["1", "Data", "0K", "7"]);
         put(&mut tree, 1, 0, ["1", "Data", "x", "?"]);
         let caches = read(&tree.sysroot(), &processors(2));
-        assert_eq!(caches.len(), 2, "an index without a level is no cache");
+        assert_eq!(caches.len(), 2, "an index without a level is not a cache");
         assert_eq!((caches[0].cpus.as_slice(), caches[1].cpus.as_slice()), (&[0][..], &[1][..]));
         assert!(caches.iter().all(|cache| cache.size_bytes.why().is_some()));
         assert!(read(&Tree::new(&[]).sysroot(), &processors(2)).is_empty());

@@ -88,7 +88,7 @@ pub(crate) mod as_text {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fact<Vec<u32>>, D::Error> {
         match Fact::<String>::deserialize(from)? {
             Fact::Known(text) => {
-                let wrong = || D::Error::custom(format!("“{text}” is no list of CPUs such as 0-3,8"));
+                let wrong = || D::Error::custom(format!("“{text}” is not a list of CPUs such as 0-3,8"));
                 parse_list(&text).map(Fact::Known).ok_or_else(wrong)
             }
             Fact::Unknown { why } => Ok(Fact::Unknown { why }),

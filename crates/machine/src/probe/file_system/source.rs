@@ -45,7 +45,7 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
             logical_block_bytes: largest_block(
                 &machine.disks,
                 std::slice::from_ref(&name),
-                "it is no block device of this machine",
+                "it is not a block device of this machine",
             ),
             devices: vec![name],
         });

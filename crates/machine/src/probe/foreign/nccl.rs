@@ -54,7 +54,7 @@ impl Topology<'_> {
         if let Some(node) = node {
             let cpus = match attribute("affinity") {
                 Some(mask) => hwset::parse(mask).ok_or_else(|| {
-                    let what = format!("affinity “{mask:.40}” is no mask of processors");
+                    let what = format!("affinity “{mask:.40}” is not a mask of processors");
                     TopologyError::at(self.text, element, what)
                 })?,
                 None => Vec::new(),

@@ -17,7 +17,7 @@ pub enum TopologyError {
     Entities { line: usize },
     #[error("line {line}: the file ends within an element; it was cut off")]
     CutOff { line: usize },
-    #[error("line {}: {error}; the file is no XML or damaged", error.pos().row)]
+    #[error("line {}: {error}; the file is not XML or damaged", error.pos().row)]
     Damaged { error: Error },
     /// XML, and nothing of a machine in it; a sentence for each format.
     #[error("{0}")]

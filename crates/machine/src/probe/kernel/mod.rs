@@ -86,15 +86,19 @@ fn irqbalance(sysroot: &Sysroot) -> Fact<bool> {
     Fact::Known(processes.is_ok_and(|processes| !processes.is_empty()))
 }
 
-/// CAP_IPC_LOCK in linux/capability.h: its owner locks memory without limit (io_uring_register(2)).
+/// CAP_IPC_LOCK in linux/capability.h: its owner locks memory without limit (io_uring_register(2)), if it has it in the
+/// first user namespace. A rootless container has a namespace of its own, with other numbers for its users.
 const CAP_IPC_LOCK: u32 = 14;
 
 fn may_lock_all(sysroot: &Sysroot) -> bool {
+    // A kernel without user namespaces has no such file.
+    let users = sysroot.text("/proc/self/uid_map").unwrap_or("0 0 4294967295".into());
+    let is_first = users.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
     let status = sysroot.text("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     effective
         .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
+        .is_some_and(|set| is_first && set >> CAP_IPC_LOCK & 1 == 1)
 }
 
 fn memlock(sysroot: &Sysroot) -> Fact<u64> {
@@ -194,6 +198,14 @@ mod tests {
         let tree =
             Tree::new(&[("proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n")]);
         assert_eq!(memlock(&tree.sysroot()), Fact::Known(u64::MAX));
+        for (users, most) in [("0 0 4294967295\n", u64::MAX), ("0 1000 1\n1 100000 65536\n", 65_536)] {
+            let container = Tree::new(&[
+                ("proc/self/status", "CapEff:\t000001ffffffffff\n"),
+                ("proc/self/limits", "Max locked memory         65536   65536   bytes\n"),
+                ("proc/self/uid_map", users),
+            ]);
+            assert_eq!(memlock(&container.sysroot()), Fact::Known(most), "{users}");
+        }
         let kernel = read(&Tree::new(&[]).sysroot());
         assert!(kernel.memlock_bytes.why().is_some() && kernel.release.why().is_some());
         assert_eq!(kernel.io_uring_disabled.why(), Some("/proc/sys/kernel/io_uring_disabled: not there"));

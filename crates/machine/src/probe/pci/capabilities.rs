@@ -1,5 +1,5 @@
 //! The list of capabilities of a configuration space (PCI local bus specification 3.0, 6.7): a chain of
-//! offsets that is followed only forwards to new places, so that a damaged one ends.
+//! offsets of which each is followed once, so a damaged list ends.
 
 use super::registers::Registers;
 

@@ -133,7 +133,7 @@ impl Record<'_> {
             (Some(read), _) => Fact::Known(read),
             (None, None) => Fact::unknown(NOT_TOLD),
             (None, Some(value)) => {
-                Fact::unknown(format!("line {number}: {key} “{}” is no {what}", cut(value)))
+                Fact::unknown(format!("line {number}: {key} “{}” is not a {what}", cut(value)))
             }
         }
     }
@@ -280,9 +280,9 @@ mod tests {
         let [socket] = &firmware.sockets[..] else { panic!("{:?}", firmware.sockets) };
         assert!(socket.populated);
         assert_eq!((socket.max_mhz.known(), socket.cores.known()), (Some(&4000), Some(&26)));
-        assert_eq!(socket.current_mhz.why(), Some("line 10: Current Speed “76 ns” is no number"));
+        assert_eq!(socket.current_mhz.why(), Some("line 10: Current Speed “76 ns” is not a number"));
         assert_eq!(firmware.arrays[0].max_bytes, Fact::Known(3 << 40));
-        let [one, empty, odd] = &firmware.modules[..] else { panic!("the flash chip is no module") };
+        let [one, empty, odd] = &firmware.modules[..] else { panic!("the flash chip is not a module") };
         assert_eq!((one.size_bytes.known(), one.kind.as_str()), (Some(&(32 << 30)), "DDR4"));
         assert_eq!(
             (one.rated_mt_per_second.known(), one.configured_mt_per_second.known()),
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(one.part.known().map(String::as_str), Some("00AD063200AD HMA84GR7CJR4N-WM"));
         assert!(one.populated() && !empty.populated() && !odd.populated());
         assert_eq!(empty.size_bytes, Fact::Known(0));
-        assert_eq!(odd.size_bytes.why(), Some("line 44: Size “lots” is no size"));
+        assert_eq!(odd.size_bytes.why(), Some("line 44: Size “lots” is not a size"));
         assert_eq!(odd.rated_mt_per_second, Fact::Known(667));
         assert_eq!(odd.configured_mt_per_second.why(), Some(NOT_TOLD));
     }

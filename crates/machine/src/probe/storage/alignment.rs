@@ -46,7 +46,7 @@ mod tests {
     fn what_a_start_should_lie_on() {
         assert_eq!(of(4096, 4096, 0), Some(4096));
         assert_eq!(of(512, 512, 33_553_920), Some(512), "a bridge that claims nonsense");
-        assert_eq!(of(4096, 4096, 16_773_120), Some(4096), "a multiple of the block is no stripe yet");
+        assert_eq!(of(4096, 4096, 16_773_120), Some(4096), "a multiple of the block is not a stripe yet");
         assert_eq!(of(512, 131_072, 6 * 131_072), Some(786_432), "a stripe");
         assert_eq!(of(4096, 65_536, 100_000), Some(65_536), "no whole number of chunks");
         assert_eq!(of(0, 0, 0), None);
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(
             of_partition(1 << 20, 0, 768 << 10),
             Some(256 << 10),
-            "1 MiB is no whole number of stripes of 6"
+            "1 MiB is not a whole number of stripes of 6"
         );
         // A drive whose sector 7 is aligned, so that sector 63 is: what the jumper of the first 4 KiB drives
         // did.

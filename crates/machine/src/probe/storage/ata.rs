@@ -159,4 +159,13 @@ mod tests {
         let machine = probe(&tree.sysroot());
         assert_eq!(machine.controllers[0].link_bits_per_second.why(), Some("nothing is plugged in"));
     }
+
+    #[test]
+    fn a_parallel_port_has_a_transport_of_its_own() {
+        let mut tree = Tree::new(&[(&format!("{PORT}/host2/scsi_host/host2/proc_name"), "pata_via")]);
+        tree.link("sys/class/scsi_host/host2", &format!("../../../{PORT}/host2/scsi_host/host2"));
+        let port = probe(&tree.sysroot()).controllers.remove(0);
+        assert_eq!((port.kind, port.transport), (ControllerKind::Other, Fact::Known("pata".into())));
+        assert_eq!(port.lanes.known(), None);
+    }
 }

@@ -164,7 +164,7 @@ mod tests {
             machine.controllers.iter().map(|one| (one.name.as_str(), one.disks.as_slice())).collect();
         let both = ["nvme1n1".to_string()];
         assert_eq!(shown, [("nvme1", both.as_slice()), ("nvme2", both.as_slice())]);
-        assert_eq!(machine.disks.len(), 1, "the paths themselves are no disks");
+        assert_eq!(machine.disks.len(), 1, "the paths themselves are not disks");
         assert_eq!(machine.disks[0].controller.as_deref(), Some("nvme2"));
         let one = &machine.controllers[1];
         assert_eq!(one.address, Fact::Known("traddr=192.0.2.7,trsvcid=4420".into()));

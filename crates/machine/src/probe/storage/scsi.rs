@@ -35,7 +35,7 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
         let transport = classes.get(&name).map(|(_, transport)| *transport);
         let host = Host { name, directory };
         let controller = plain(sysroot, &host, transport, &disks);
-        match (transport, host.ata_port()) {
+        match (transport, host.ata_port().filter(|_| controller.kind == ControllerKind::Sata)) {
             (Some("sas"), _) => sas::read(sysroot, &host, controller, &mut disks),
             (Some("fc"), _) => fibre_channel::read(sysroot, &host, controller),
             (Some("spi"), _) => {
@@ -85,6 +85,7 @@ fn plain(
 ) -> Controller {
     let driver = host.text(sysroot, "scsi_host", "proc_name");
     let port = host.ata_port();
+    let kind = kind(transport, port.is_some(), driver.as_deref().unwrap_or_default());
     let why = match (transport, &driver) {
         (Some("iscsi"), _) => "it comes over a network: the NIC's rate holds".to_string(),
         (_, Ok(driver)) => format!("{driver} shows no link of what is behind it"),
@@ -92,13 +93,14 @@ fn plain(
     };
     Controller {
         name: port.map_or_else(|| host.name.clone(), name),
-        kind: kind(transport, port.is_some(), driver.as_deref().unwrap_or_default()),
+        kind,
         pci: pci::nearest(&host.directory),
-        firmware: Fact::unknown("a SCSI host reports no firmware"),
-        transport: match (transport, port) {
+        firmware: Fact::unknown("linerate does not read the firmware of SCSI hosts"),
+        transport: match (transport, kind) {
             (Some(transport), _) => Fact::Known(transport.into()),
-            (None, Some(_)) => Fact::Known("sata".into()),
-            (None, None) => Fact::unknown("the driver reports no transport"),
+            (None, ControllerKind::Sata) => Fact::Known("sata".into()),
+            (None, ControllerKind::Other) => Fact::Known("pata".into()),
+            (None, _) => Fact::unknown("the driver reports no transport"),
         },
         address: Fact::unknown("only NVMe over fabrics has one"),
         state: host.text(sysroot, "scsi_host", "state").into(),

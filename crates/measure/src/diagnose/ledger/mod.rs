@@ -43,10 +43,10 @@ fn of_hosts(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Le
     sent.retain(|one| lines::is_outgoing(one) && belongs(one, streams.protocol));
     let mut received: Vec<DropReading> = told(&receiver.counters, receiver.interface.as_deref());
     received.retain(|one| lines::is_incoming(one) && belongs(one, streams.protocol));
-    let doubles = streams.received.duplicated;
+    let duplicates = streams.received.duplicated;
     let lost_datagrams =
-        difference(streams.sent.datagrams, streams.received.datagrams.saturating_sub(doubles));
-    let doubled_bytes = doubles.saturating_mul(u64::from(streams.datagram_bytes));
+        difference(streams.sent.datagrams, streams.received.datagrams.saturating_sub(duplicates));
+    let doubled_bytes = duplicates.saturating_mul(u64::from(streams.datagram_bytes));
     let lost_bytes = difference(streams.sent.bytes, streams.received.bytes.saturating_sub(doubled_bytes));
     let (unaccounted_datagrams, mut others) = match streams.protocol {
         Protocol::Udp => {

@@ -66,7 +66,7 @@ pub struct SentCounts {
 #[serde(default)]
 pub struct ReceiverAccount {
     pub bytes: u64,
-    /// UDP: all that came, doubles with them, foreign ones not.
+    /// UDP: all that came, duplicates with them, foreign ones not.
     pub datagrams: u64,
     /// UDP with GRO: trains of two and more of them.
     pub trains: u64,

@@ -75,7 +75,7 @@ fn trains_of_gso_and_gro_as_they_were_measured() {
     adds_up(&ledger);
     let socket = line(&ledger, "b", Layer::Socket);
     assert_eq!(socket.dropped, lost);
-    assert_eq!(socket.drops.len(), 1, "InErrors is no second loss");
+    assert_eq!(socket.drops.len(), 1, "InErrors is not a second loss");
     assert_eq!(socket.drops[0].unit, Unit::Trains { datagrams_each: lost as f64 / 165_244.0 });
     assert_eq!(line(&ledger, "a", Layer::Udp).datagrams, Some(sent));
     assert!(ledger.others.is_empty());

@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(burst(&rising, 0.1), None, "it gets faster");
         let mut hasty = level.clone();
         hasty[0] = 900e6;
-        assert_eq!(burst(&hasty, 0.1), None, "one window is no burst");
+        assert_eq!(burst(&hasty, 0.1), None, "one window is not a burst");
         let swinging: Vec<f64> = (0..60).map(|i| if i % 10 < 5 { 300e6 } else { 100e6 }).collect();
         assert_eq!(burst(&swinging, 0.1), None, "up and down");
         assert_eq!(burst(&[], 0.1), None);

@@ -17,7 +17,7 @@ use linerate_facts::wording::counted;
 use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessError, AccessOutcome, AccessTally, SyncTally};
 
-/// Errors of one file that are told one by one.
+/// Errors of one file that are listed.
 const MOST_ERRORS: usize = 3;
 
 /// All of it in one product.
@@ -54,10 +54,10 @@ pub(crate) fn measurement(
     let first_window = burst.as_ref().zip(job.seconds).map_or(0, |(burst, seconds)| {
         ((burst.seconds - bench.warm_up_seconds).max(0.0) / seconds).ceil() as usize
     });
-    let longer = middle_of_windows(&outcomes, first_window, [&reads, &writes]);
+    let mean_correction = middle_of_windows(&outcomes, first_window, [&reads, &writes]);
     let side = |tally: &AccessTally| {
         let mut side = side(tally, rate, reads.bytes + writes.bytes);
-        side.latency.mean *= longer;
+        side.latency.mean *= mean_correction;
         side
     };
     let mut result = AccessResult {
@@ -95,7 +95,7 @@ fn done_rates(watched: &AccessObservation, outcomes: &[AccessOutcome], bytes: u6
         if until > started { bytes as f64 / (until - started) } else { 0.0 }
     };
     let last = rate(bytes, ended);
-    // Who was too quick to be seen ending first ended with all the others.
+    // If no worker was seen to end first, all ended together.
     let first = watched.first_done.map_or(last, |(at, bytes)| rate(bytes, at));
     (first, last)
 }
@@ -186,7 +186,7 @@ pub fn title(job: &AccessJob) -> String {
     format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}{sync}", job.queue_depth)
 }
 
-/// Bytes a request; of one that is no whole sectors to the byte, as records of a log are.
+/// Bytes a request: exact bytes when not a multiple of 512, as records of a log are.
 pub fn show_transfer(job: &AccessJob) -> String {
     match job.transfer_bytes {
         bytes if bytes.is_multiple_of(512) => show_size(bytes),

@@ -108,6 +108,6 @@ mod tests {
         assert_eq!(with_stall(slow, &before, 1000 * MS, 4096, 1), slow);
         let at_once = Mark { bytes: 32 * 4096, nanos: 640 * MS };
         assert_eq!(with_stall(at_once, &before, 1000 * MS, 4096, 32), at_once);
-        assert_eq!(with_stall(before, &before, 1000 * MS, 4096, 1), before, "nothing at all is no rate");
+        assert_eq!(with_stall(before, &before, 1000 * MS, 4096, 1), before, "nothing at all is not a rate");
     }
 }

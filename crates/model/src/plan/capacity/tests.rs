@@ -108,7 +108,7 @@ fn odd_graphs_do_no_harm() {
     assert_eq!(flow(&Model::new(&own).solve()), 4.0);
     for wrong in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
         let resources = [resource("a", Some(wrong), &["b"]), resource("b", Some(7.0), &[])];
-        assert_eq!(Model::new(&resources).solve().cut, ["b"], "{wrong} is no capacity");
+        assert_eq!(Model::new(&resources).solve().cut, ["b"], "{wrong} is not a capacity");
     }
     let dead = [resource("a", Some(0.0), &["b"]), resource("b", Some(7.0), &[])];
     assert_eq!(Model::new(&dead).solve().cut, ["a"], "a dead disk carries nothing");

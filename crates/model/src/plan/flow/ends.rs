@@ -12,7 +12,7 @@ const MOST_NAMES: usize = 12;
 /// Why a word is no end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowEndError {
-    #[error("“{0}” is no end of a flow: write memory, disk:NAME, volume:NAME, nic:NAME or gpu:NAME")]
+    #[error("“{0}” is not an end of a flow: write memory, disk:NAME, volume:NAME, nic:NAME or gpu:NAME")]
     NoKind(String),
     /// `there`: what the machine has instead.
     #[error("there is no {word}: {there}")]

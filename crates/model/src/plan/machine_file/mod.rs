@@ -79,7 +79,7 @@ impl std::error::Error for MachineFileError {}
 /// Reads a machine file.
 pub fn parse(text: &str) -> Result<MachineParts, MachineFileError> {
     if text.len() > LARGEST_FILE_BYTES {
-        let message = format!("{} bytes are no description of a machine: at most 1 MiB", text.len());
+        let message = format!("{} bytes are not a description of a machine: at most 1 MiB", text.len());
         return Err(MachineFileError { line: 1, column: 1, message });
     }
     let words: tables::File = toml::from_str(text).map_err(|error| {

@@ -33,7 +33,7 @@ impl Builder {
         let letters = text.chars().all(|c| c.is_alphanumeric() || "_-.+".contains(c));
         if text.is_empty() || text.chars().count() > LONGEST_NAME || !letters {
             let message = format!(
-                "“{}” is no name: use 1 to {LONGEST_NAME} letters, digits, _ - . +",
+                "“{}” is not a name: use 1 to {LONGEST_NAME} letters, digits, _ - . +",
                 text.escape_debug().take(2 * LONGEST_NAME).collect::<String>()
             );
             return Err((name.span(), message));
@@ -48,7 +48,7 @@ impl Builder {
             }
             self.span.insert(one, name.span());
             if self.kinds.len() > MOST_PARTS {
-                return Err((name.span(), format!("more than {MOST_PARTS} parts are no server")));
+                return Err((name.span(), format!("more than {MOST_PARTS} parts are not a server")));
             }
         }
         Ok(())

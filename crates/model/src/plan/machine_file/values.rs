@@ -42,18 +42,18 @@ pub(super) struct PlaceValue(pub Vec<String>);
 pub(in crate::plan) enum PartValueError {
     #[error(transparent)]
     Unit(#[from] ParseError),
-    #[error("“{0}” is no rate of a server's part: check its unit")]
+    #[error("“{0}” is not a rate of a server's part: check its unit")]
     Rate(String),
-    #[error("“{0}” is no PCIe link: write generation 1 to 7 and lanes, like 3x16 or \"2.0 x8\"")]
+    #[error("“{0}” is not a PCIe link: write generation 1 to 7 and lanes, like 3x16 or \"2.0 x8\"")]
     Pcie(String),
     #[error(
-        "“{0}” is no link: write its kind and GT/s, like \"qpi 6.4\", \"upi 10.4\", \"hypertransport 5.2\", \
+        "“{0}” is not a link: write its kind and GT/s, like \"qpi 6.4\", \"upi 10.4\", \"hypertransport 5.2\", \
          \"xgmi 18\", or give a rate"
     )]
     Link(String),
     #[error("“{text}”: no {name} runs at {speed} GT/s")]
     LinkSpeed { text: String, name: &'static str, speed: String },
-    #[error("“{0}” is no clock: write it like \"2.66GHz\"")]
+    #[error("“{0}” is not a clock: write it like \"2.66GHz\"")]
     Clock(String),
 }
 

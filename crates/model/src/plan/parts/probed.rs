@@ -295,7 +295,7 @@ impl<'a> ProbedParts<'a> {
     /// passed through are often, too.
     fn hypervisor(&self) -> Option<&'static str> {
         let named = self.machine.virtualisation.known().filter(|name| *name != "none");
-        named.map(|_| "a link that a hypervisor shows is no link")
+        named.map(|_| "a link that a hypervisor shows is not a link")
     }
 
     /// The node, where it is reported or there is only one.

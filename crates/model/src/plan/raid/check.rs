@@ -111,7 +111,7 @@ fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64,
         && chunk % LEAST_CHUNK_BYTES != 0
     {
         found.remarks.push(bad(
-            format!("a chunk of {chunk} bytes is no whole number of blocks of {LEAST_CHUNK_BYTES}"),
+            format!("a chunk of {chunk} bytes is not a whole number of blocks of {LEAST_CHUNK_BYTES}"),
             "blocks lie across two disks: make the array again (`linerate plan raid`)",
         ));
     }

@@ -26,7 +26,7 @@ pub enum RaidError {
     )]
     RequestBelowBlock { request: u64, block: u64 },
     #[error(
-        "a request of {request} bytes is no whole number of blocks of {block}, up to 1 GiB: give --request \
+        "a request of {request} bytes is not a whole number of blocks of {block}, up to 1 GiB: give --request \
          {}, or a size like 1M, which is 1048576",
         (request / block * block).clamp(*block, LARGEST_BYTES)
     )]
@@ -41,7 +41,7 @@ pub enum RaidError {
     #[error("a chunk of {0} bytes is larger than 1 GiB: a request would never leave a disk")]
     ChunkTooLarge(u64),
     #[error(
-        "a chunk of {chunk} bytes is no multiple of {what}, {bytes} bytes: blocks would lie across two \
+        "a chunk of {chunk} bytes is not a multiple of {what}, {bytes} bytes: blocks would lie across two \
          disks; give --chunk {instead} or a power of two above"
     )]
     ChunkOfPartBlocks { chunk: u64, what: &'static str, bytes: u64, instead: u64 },

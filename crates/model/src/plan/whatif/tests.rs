@@ -157,7 +157,7 @@ fn figures_are_set_on_all_or_on_one() {
         ("sd0.mtu=9000", "has no such figure"),
         ("maxpayload=300", "128, 256"),
         ("memory.colour=3", "memory has no colour"),
-        ("sd.read=fast", "no rate"),
+        ("sd.read=fast", "not a rate"),
         ("cpu.cost=nan", "like 1.2"),
         ("volume=11", "nothing to set"),
     ] {

@@ -100,7 +100,7 @@ fn the_receiver_is_named_by_what_it_reported() {
     let claim = claim(LimitKind::Receiver);
     let confirmed = |receiver| verdict(&claim, &of(receiver)).0;
     assert_eq!(confirmed(interrupts), Verdict::Confirmed);
-    assert_eq!(confirmed(ReceiverEvidence::default()), Verdict::Contradicted, "waits alone are no evidence");
+    assert_eq!(confirmed(ReceiverEvidence::default()), Verdict::Contradicted, "waits alone are not evidence");
     let cpus = [
         cpu(0, 0.99, 0.0),
         CoreUse { core: 2, softirq: 0.7, system: 0.27, idle: 0.03, ..CoreUse::default() },

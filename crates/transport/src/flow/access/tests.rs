@@ -164,7 +164,7 @@ fn after_a_ctrl_c_a_user_is_not_kept_waiting() {
     queue.interrupts = true;
     let outcome = queue.run(start);
     assert_eq!(queue.in_flight(), 4);
-    assert!(!outcome.whole && outcome.errors.is_empty(), "what was asked for is no error: {outcome:?}");
+    assert!(!outcome.whole && outcome.errors.is_empty(), "what was asked for is not an error: {outcome:?}");
     assert!((2.0..2.4).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
 }
 

@@ -4,8 +4,8 @@
 //! A bit a number of the last `WINDOW` says whether it is missing; where none of them is, which is nearly
 //! always, a datagram costs a comparison and an addition.
 
-/// How far back a datagram may come late and still be told from a double. Older ones count as doubles, so
-/// that the sum holds.
+/// How far back a datagram may come late and still be told from a duplicate. Older ones count as duplicates,
+/// so that the sum holds.
 pub const WINDOW: u64 = 1 << 18;
 const WORDS: usize = (WINDOW / 64) as usize;
 
@@ -18,7 +18,7 @@ pub enum Came {
     /// than the next expected).
     Late,
     /// It had come before, or so long ago that nobody can tell.
-    Again,
+    Duplicate,
 }
 
 /// The account of one stream.
@@ -83,7 +83,7 @@ impl Account {
             return Came::Late;
         }
         self.duplicated += 1;
-        Came::Again
+        Came::Duplicate
     }
 
     /// All numbers from `next` up to `number` are missing.
@@ -168,7 +168,7 @@ mod tests {
         fn take(&mut self, number: u64) -> Came {
             if !self.seen.insert(number) {
                 self.duplicated += 1;
-                return Came::Again;
+                return Came::Duplicate;
             }
             let late = number < self.next;
             self.next = self.next.max(number + 1);
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(account.take(number), Came::InOrder);
         }
         assert_eq!((account.lost(), account.missing_bits), (4, 0));
-        assert_eq!(account.take(2), Came::Again, "nobody can tell any more");
+        assert_eq!(account.take(2), Came::Duplicate, "nobody can tell any more");
         assert_eq!(account.lost(), 4);
     }
 }

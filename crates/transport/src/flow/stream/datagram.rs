@@ -44,8 +44,8 @@ pub enum DatagramMessage {
     Ready(u64),
     /// Sender: that was all; so many datagrams. Said again until it is answered, since it may be lost.
     End(u64),
-    /// Receiver: heard of the end; so many of them were missing as of now.
-    Ended(u64),
+    /// Receiver: the end arrived.
+    Ended,
 }
 
 impl Tags {
@@ -87,7 +87,7 @@ impl Tags {
             DatagramMessage::Hello(nanos) => (1u64, nanos),
             DatagramMessage::Ready(buffer_bytes) => (2, buffer_bytes),
             DatagramMessage::End(datagrams) => (3, datagrams),
-            DatagramMessage::Ended(missing) => (4, missing),
+            DatagramMessage::Ended => (4, 0),
         };
         let mut datagram = [0; MESSAGE_BYTES];
         datagram[..8].copy_from_slice(&self.message);
@@ -108,7 +108,7 @@ impl Tags {
             1 => Some(DatagramMessage::Hello(value)),
             2 => Some(DatagramMessage::Ready(value)),
             3 if value <= MOST_DATAGRAMS => Some(DatagramMessage::End(value)),
-            4 => Some(DatagramMessage::Ended(value)),
+            4 => Some(DatagramMessage::Ended),
             _ => None,
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         #[test]
         fn messages_survive_the_wire(token: [u8; 32], value in 0..MOST_DATAGRAMS) {
             let tags = Tags::of(&token);
-            for message in [DatagramMessage::Hello(value), DatagramMessage::Ready(value), DatagramMessage::End(value), DatagramMessage::Ended(value)] {
+            for message in [DatagramMessage::Hello(value), DatagramMessage::Ready(value), DatagramMessage::End(value), DatagramMessage::Ended] {
                 let datagram = tags.message(message);
                 prop_assert_eq!(tags.read_message(&datagram), Some(message));
                 prop_assert_eq!(tags.read(&datagram), None);

@@ -17,7 +17,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-/// After the end was told, what is still missing is waited for until nothing came for this long.
+/// After the sender's end, what is still missing is waited for until nothing came for this long.
 const LATE_WAIT: Duration = Duration::from_millis(60);
 /// And at most this long: within the second in which Ctrl-C ends.
 const MOST_LATE_WAIT: Duration = Duration::from_millis(400);
@@ -48,7 +48,7 @@ pub(super) fn receive(
         delays: Delays::default(),
         bytes: 0,
         start,
-        heard: start,
+        last_arrival: start,
         end: None,
     };
     let result = receive_trains(socket, &mut TrainReceiver::new(BATCH), buffer_bytes, &mut receiver);
@@ -60,8 +60,8 @@ pub(super) fn receive(
 #[derive(Clone, Copy)]
 struct SenderEnd {
     sent: u64,
-    heard: Instant,
-    /// When the last payload came, or the end was heard.
+    end_arrived: Instant,
+    /// When the last payload came, or the end.
     last: Instant,
 }
 
@@ -76,11 +76,11 @@ struct Receiver<'a> {
     cpu: &'a mut CpuClock,
     account: Account,
     delays: Delays,
-    /// Payload that counts: without doubles.
+    /// Payload that counts: without duplicates.
     bytes: u64,
     start: Instant,
     /// When anything came last.
-    heard: Instant,
+    last_arrival: Instant,
     end: Option<SenderEnd>,
 }
 
@@ -96,14 +96,14 @@ impl TrainTaker for Receiver<'_> {
             let mut sent_nanos = None;
             for datagram in train.bytes.chunks(train.datagram_bytes) {
                 if let Some(header) = self.tags.read(datagram) {
-                    if self.account.take(header.number) != Came::Again {
+                    if self.account.take(header.number) != Came::Duplicate {
                         self.bytes += datagram.len() as u64;
                     }
                     sent_nanos = Some(header.sent_nanos);
                 } else if let Some(probe) = Probe::read(datagram, self.token) {
                     newest = Some(self.feedback(probe, train.arrived));
                 } else {
-                    foreign += u64::from(!self.hear(datagram, now));
+                    foreign += u64::from(!self.take_control_message(datagram, now));
                 }
             }
             if let Some(sent_nanos) = sent_nanos {
@@ -117,15 +117,15 @@ impl TrainTaker for Receiver<'_> {
         bump(&self.counters.calls, 1);
         self.counters.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
         self.publish(brought);
-        // What the newest probe tells holds for the older ones, too: one answer a batch.
+        // What the newest probe reports holds for the older ones, too: one answer a batch.
         if let Some(feedback) = newest {
             answer(self.socket, &feedback.datagram(self.token))?;
         }
         if let Some(end) = self.end.as_mut().filter(|_| brought > 0) {
             end.last = now;
         }
-        self.heard = clock::now();
-        self.cpu.tick(self.heard, &self.counters.cpu_nanos);
+        self.last_arrival = clock::now();
+        self.cpu.tick(self.last_arrival, &self.counters.cpu_nanos);
         Ok(brought)
     }
 
@@ -133,9 +133,11 @@ impl TrainTaker for Receiver<'_> {
         let now = clock::now();
         if !came {
             self.cpu.tick(now, &self.counters.cpu_nanos);
-            if now.saturating_duration_since(self.heard) > PATIENCE {
-                let why = "nothing came from the sender for 30 s: is its host up, the link plugged in and its \
-                           agent running?";
+            if now.saturating_duration_since(self.last_arrival) > PATIENCE {
+                let why = format!(
+                    "nothing came from the sender for {} s: is its host up, the link plugged in and its agent running?",
+                    PATIENCE.as_secs()
+                );
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
@@ -154,15 +156,15 @@ impl Receiver<'_> {
         }
     }
 
-    /// A datagram that is no payload; false: none of our own.
-    fn hear(&mut self, datagram: &[u8], now: Instant) -> bool {
+    /// Takes a datagram that is not payload; false: not one of this stream.
+    fn take_control_message(&mut self, datagram: &[u8], now: Instant) -> bool {
         match self.tags.read_message(datagram) {
             Some(DatagramMessage::Hello(_)) => {
                 let _ = answer(self.socket, &self.tags.message(DatagramMessage::Ready(self.buffer_bytes)));
             }
             Some(DatagramMessage::End(sent)) => {
-                let _ = answer(self.socket, &self.tags.message(DatagramMessage::Ended(self.account.lost())));
-                self.end.get_or_insert(SenderEnd { sent, heard: now, last: now });
+                let _ = answer(self.socket, &self.tags.message(DatagramMessage::Ended));
+                self.end.get_or_insert(SenderEnd { sent, end_arrived: now, last: now });
                 let _ = self.socket.set_read_timeout(Some(LATE_WAIT / 3));
             }
             Some(_) => return false,
@@ -180,7 +182,7 @@ impl Receiver<'_> {
             let whole = self.account.next() >= end.sent && self.account.lost() == 0;
             whole
                 || now.duration_since(end.last) > LATE_WAIT
-                || now.duration_since(end.heard) > MOST_LATE_WAIT
+                || now.duration_since(end.end_arrived) > MOST_LATE_WAIT
         })
     }
 

@@ -146,7 +146,7 @@ fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
         }
         let until = clock::now() + END_WAIT;
         while let Some(length) = udp_open::receive_until(socket, &mut answer, until, &never)? {
-            if matches!(tags.read_message(&answer[..length]), Some(DatagramMessage::Ended(_))) {
+            if matches!(tags.read_message(&answer[..length]), Some(DatagramMessage::Ended)) {
                 return Ok(());
             }
         }

@@ -256,7 +256,7 @@ fn a_wait_with_most_blocks_lent_is_the_sinks() {
         work.part_of_sink()
     };
     assert_eq!(part(8, 8, 0), 1.0, "all are lent");
-    assert_eq!(part(8, 7, 1), 0.875, "one read is no full depth");
+    assert_eq!(part(8, 7, 1), 0.875, "one read is not a full depth");
     assert_eq!(part(8, 2, 6), 0.25);
     assert_eq!(part(4, 4, 4), 0.0, "as many reads as are wanted");
     assert_eq!(part(8, 0, 8), 0.0, "nothing is lent");

@@ -92,7 +92,7 @@ fn nothing_is_overwritten_and_what_lacks_is_said() {
     let above = begin(&none.join("film"), manifest("1x1", 1), &[]);
     assert!(above.contains("above it is not there"), "{above}");
     let spread = begin(&film, manifest("1x1", 1), &[none]);
-    assert!(spread.contains("is no folder"), "{spread}");
+    assert!(spread.contains("is not a folder"), "{spread}");
     let twice = begin(&film, manifest("1x1", 1), &[directory.path().into(), directory.path().into()]);
     assert!(twice.contains("twice"), "{twice}");
     let mut large = manifest("64x64", u32::MAX);

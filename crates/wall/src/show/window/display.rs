@@ -181,7 +181,7 @@ fn sentence(name: &str, error: &ConnectError, remedy: &str) -> String {
         ConnectError::SetupFailed(failed) => refused(&failed.reason),
         ConnectError::SetupAuthenticate(failed) => refused(&failed.reason),
         ConnectError::DisplayParsingError(_) => {
-            format!("no window: DISPLAY={name} is no display: write it like :0 or HOST:0, or {remedy}")
+            format!("no window: DISPLAY={name} is not a display: write it like :0 or HOST:0, or {remedy}")
         }
         ConnectError::InvalidScreen => {
             format!("no window: the X server of DISPLAY={name} has no screen of that number, or {remedy}")

@@ -64,11 +64,11 @@ pub enum Verb {
 
 fn finite(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("“{text}” is no number: write one like 1, 0.5 or -2"))
+    number.ok_or_else(|| format!("“{text}” is not a number: write one like 1, 0.5 or -2"))
 }
 
 fn view(text: &str) -> Result<View, String> {
-    let wrong = || format!("“{text}” is no view: write LEFT,TOP,ZOOM, like 0,0,1; zoom is above 0");
+    let wrong = || format!("“{text}” is not a view: write LEFT,TOP,ZOOM, like 0,0,1; zoom is above 0");
     let numbers: Vec<f64> = text.split(',').map(finite).collect::<Result<_, _>>().map_err(|_| wrong())?;
     match numbers[..] {
         [left, top, zoom] if zoom > 0.0 => Ok(View { left, top, zoom }),

@@ -60,7 +60,7 @@ fn say(client: &mut Client, line: &str, output: &Output) -> Result<(), Failure> 
     match serde_json::from_str::<ControlRequest>(line) {
         Ok(request) => client.send(&request),
         Err(error) => {
-            let refused = ControlMessage::Refused { why: format!("the line is no request: {error}") };
+            let refused = ControlMessage::Refused { why: format!("the line is not a request: {error}") };
             output.print(&format!("{}\n", json(&refused)?))
         }
     }

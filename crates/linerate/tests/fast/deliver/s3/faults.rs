@@ -85,9 +85,9 @@ fn an_object_that_changes_in_the_middle_is_not_mixed() {
 #[test]
 fn lists_that_are_no_lists_are_sentences() {
     for (body, says) in [
-        ("<ListBucketResult><Contents>", "the store's answer cannot be used: it is no XML"),
+        ("<ListBucketResult><Contents>", "the store's answer cannot be used: it is not XML"),
         ("<html><body>Welcome</body></html>", "is the endpoint that of an S3 store?"),
-        ("", "it is no XML"),
+        ("", "it is not XML"),
         (
             "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
             "no usable NextContinuationToken",
@@ -97,7 +97,7 @@ fn lists_that_are_no_lists_are_sentences() {
              </ListBucketResult>",
             "lead in a circle",
         ),
-        ("<!DOCTYPE a [<!ENTITY b \"c\">]><ListBucketResult>&b;</ListBucketResult>", "it is no XML"),
+        ("<!DOCTYPE a [<!ENTITY b \"c\">]><ListBucketResult>&b;</ListBucketResult>", "it is not XML"),
     ] {
         let (folder, _, out) = place(b"");
         let store = FakeStore::with(Some(KEYS), move |_| Some(Spoilt::Body(body)));

@@ -58,7 +58,7 @@ fn keys_that_are_not_the_right_ones_are_named() {
         ("AWS_ACCESS_KEY_ID", "AKIAOTHER", "does not know access key AKIAOTHER"),
         ("AWS_SESSION_TOKEN", "left over", "the session token has letters"),
         ("AWS_SESSION_TOKEN", "leftover", "the session token of access key AKIATEST is refused"),
-        ("AWS_DEFAULT_REGION", "no region", "is no region"),
+        ("AWS_DEFAULT_REGION", "no region", "is not a region"),
         ("AWS_ENDPOINT_URL", "127.0.0.1:9000", "AWS_ENDPOINT_URL: 127.0.0.1:9000: there is no scheme"),
     ] {
         let mut command = store.command(folder.path());
@@ -87,9 +87,9 @@ fn words_that_are_no_location_are_refused() {
     let (folder, _, out) = place(b"");
     let store = FakeStore::with(Some(KnownKeys { region: "r", ..KEYS }), |_| None);
     for (url, says) in [
-        ("s3://", "is no name of a bucket"),
-        ("s3://b ucket/key", "is no name of a bucket"),
-        ("s3://a@h:1/key", "is no name of a bucket"),
+        ("s3://", "is not a name of a bucket"),
+        ("s3://b ucket/key", "is not a name of a bucket"),
+        ("s3://a@h:1/key", "is not a name of a bucket"),
         ("s3:bucket", "there is no scheme"),
         ("ftp://h/x", "s3://BUCKET/KEY"),
         ("s3://b/..", "cannot be a file's name"),

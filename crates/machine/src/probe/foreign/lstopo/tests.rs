@@ -78,7 +78,7 @@ fn version_3() {
     );
     assert_eq!(card.node, Fact::Known(0));
     let names: Vec<_> = machine.nics.iter().map(|nic| (nic.name.as_str(), nic.pci.as_deref())).collect();
-    assert_eq!(names, [("eth0", Some("0000:01:00.0"))], "an RDMA device is no interface");
+    assert_eq!(names, [("eth0", Some("0000:01:00.0"))], "an RDMA device is not an interface");
     let disk = &machine.disks[0];
     assert_eq!(
         (disk.kind, disk.size_bytes.known(), disk.model.known().map(String::as_str)),

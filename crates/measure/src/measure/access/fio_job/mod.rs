@@ -90,7 +90,7 @@ pub struct FioJobError {
 /// The jobs of a file, in their order.
 pub fn parse(text: &str) -> Result<Vec<FioJob>, FioJobErrors> {
     if text.len() > LARGEST_BYTES {
-        return Err(wrong(1, "the file is larger than 1 MiB: that is no job file").into());
+        return Err(wrong(1, "the file is larger than 1 MiB: that is not a job file").into());
     }
     let JobFile { sections, without_effect, mut reasons } = sections(text)?;
     let mut jobs = Vec::new();

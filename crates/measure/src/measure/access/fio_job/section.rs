@@ -55,7 +55,7 @@ pub(super) fn sections(text: &str) -> Result<JobFile, FioJobError> {
         if let Some(name) = line.strip_prefix('[') {
             let name = name.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
             let Some(name) = name else {
-                return Err(wrong(number, format!("“{}” is no section; write it like [read]", brief(line))));
+                return Err(wrong(number, format!("“{}” is not a section like [read]", brief(line))));
             };
             in_global = Some(name == "global");
             if name != "global" {
@@ -64,7 +64,7 @@ pub(super) fn sections(text: &str) -> Result<JobFile, FioJobError> {
             if sections.len() > MOST_SECTIONS {
                 return Err(wrong(
                     number,
-                    format!("more than {MOST_SECTIONS} sections: that is no job file for one run"),
+                    format!("more than {MOST_SECTIONS} sections: that is not a job file for one run"),
                 ));
             }
             continue;

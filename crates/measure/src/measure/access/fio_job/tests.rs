@@ -85,7 +85,7 @@ fn the_rest_is_refused_by_name_line_and_remedy() {
             "line 2: linerate does not take `zonemode` from a job file; take the line out",
         ),
         ("rw=read\n", "line 1: an option before the first section"),
-        ("[a\n", "line 1: “[a” is no section"),
+        ("[a\n", "line 1: “[a” is not a section"),
         ("[a]\nrw=trim\n", "line 2: rw=trim: linerate has read, write"),
         ("[a]\nbs=4k-8k\n", "line 2: bs=4k-8k: one size like 4k"),
         ("[a]\nbs=2g\n", "line 2: bs=2147483648: a request has at most 1 GiB"),

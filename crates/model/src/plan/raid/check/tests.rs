@@ -117,7 +117,7 @@ fn what_is_beside_its_block_missing_or_announced_wrongly() {
     wrong.disks[4].array = Some(Array { degraded: Fact::Known(1), ..array("raid5", 64 << 10, 4, 3) });
     has(&wrong, None, &["missing or failed: 1", "mdadm --manage"]);
     wrong.disks[4].array = Some(array("raid5", 6000, 4, 3));
-    has(&wrong, None, &["6000 bytes is no whole number", "again"]);
+    has(&wrong, None, &["6000 bytes is not a whole number", "again"]);
 }
 
 #[test]
