@@ -1,14 +1,66 @@
-//! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
+//! Results that are there: `linerate list` has the kept ones, one below the other; `linerate report` judges
+//! one again and shows it, for others without what says whose it is; `linerate compare` sets several side by
+//! side.
 
-use super::arguments::CompareArgs;
-use super::gate::Gate;
+use super::arguments::{CompareArgs, FormatArg, ListArgs, ReportArgs};
 use super::output::Output;
+use super::saving::{Gate, printed};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_measure::run::Run;
 use linerate_measure::run::fleet::FleetPattern;
-use linerate_report::{self as report, Compared, Folder, results};
-use std::path::PathBuf;
+use linerate_report as report;
+use linerate_report::results::{self, ResultList};
+use linerate_report::{Compared, Folder, gate};
+use std::path::{Path, PathBuf};
+
+/// Prints them.
+pub(super) fn list(args: &ListArgs, output: &Output) -> Result<u8, Failure> {
+    let list = match &args.folder {
+        Some(folder) => of_folder(folder, args.all)?,
+        None => ResultList::read(args.all)
+            .map_err(|why| Failure::Lacks(format!("kept results cannot be read: {why}")))?,
+    };
+    output.print(&if args.json { list.json() } else { list.screen(output.width(), output.colour()) })?;
+    Ok(0)
+}
+
+fn of_folder(folder: &Path, transfers: bool) -> Result<ResultList, Failure> {
+    ResultList::of_folder(folder, transfers).map_err(|why| {
+        Failure::Lacks(format!(
+            "{}: {why}; name a folder that holds results, or nothing for the kept ones",
+            folder.display()
+        ))
+    })
+}
+
+/// Does the command.
+pub(super) fn show_report(args: &ReportArgs, output: &Output) -> Result<u8, Failure> {
+    let mut run = results::read(&args.run)?;
+    if let Some(diagnosis) = run.diagnose() {
+        run.diagnosis = Some(diagnosis);
+    }
+    let run = if args.anonymous { report::anonymous(&run)? } else { run };
+    if args.expectations {
+        output.print(&gate::expectations_of_result(&run))?;
+        return Ok(0);
+    }
+    let format = args.format.unwrap_or(if args.json { FormatArg::Json } else { FormatArg::Text });
+    match &args.html {
+        Some(file) => write_page(file, &report::html(&run))?,
+        None => output.print(&printed(&run, format, output))?,
+    }
+    Ok(0)
+}
+
+pub(super) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    std::fs::write(path, page).map_err(|error| {
+        Failure::Lacks(format!(
+            "{} could not be written: {error}; name a file in a folder that you may write",
+            path.display()
+        ))
+    })
+}
 
 /// What rules call the run that the others are compared with.
 const FIRST: &str = "first";

@@ -1,10 +1,11 @@
-//! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are
-//! there.
+//! The commands of `linerate plan` that need no flow: `plan raid` with chunk, stripe and command lines of an
+//! array, or a check of the arrays that are there; `plan rates` with the published rates as tables.
 
-use super::arguments::{RaidArgs, sysroot_of};
+use super::arguments::{RaidArgs, RatesArgs, sysroot_of};
 use super::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;
+use linerate_machine::rates::table::{KINDS, Table, tables};
 use linerate_model::plan::raid::{RaidSpec, check, raid as layout_of};
 use linerate_report as report;
 use std::path::Path;
@@ -59,5 +60,20 @@ fn check_arrays(root: Option<&Path>, args: &RaidArgs, output: &Output) -> Result
         return Ok(0);
     }
     output.print(&report::raid_check(&arrays, output.text_width(), output.colour()))?;
+    Ok(0)
+}
+
+/// Narrower screens wrap the lines themselves.
+const LEAST_WIDTH: usize = 80;
+
+/// Does `linerate plan rates`.
+pub(super) fn rates(args: &RatesArgs, output: &Output) -> Result<u8, Failure> {
+    let kinds = args.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
+    let tables: Vec<Table> = kinds.into_iter().flat_map(tables).collect();
+    if args.json {
+        output.print_json(&tables)?;
+    } else {
+        output.print(&report::rates(&tables, output.width().max(LEAST_WIDTH), output.colour()))?;
+    }
     Ok(0)
 }
