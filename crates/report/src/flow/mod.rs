@@ -1,6 +1,5 @@
 //! `linerate plan`: one screen, or the JSON of the contract.
 
-mod needs;
 mod table;
 mod wall;
 
@@ -134,8 +133,8 @@ impl FlowReport {
         blocks.extend([Block::Facts(LABEL, self.bounds()), Block::Space]);
         blocks.extend(table::blocks(plan));
         let placement = plan.placement.advice.iter().map(|advice| ("placement", plain(advice))).collect();
-        let plane = plan.data_plane.as_ref().map(needs::data_plane).unwrap_or_default();
-        let sizing = self.sizing.as_ref().map(|sizing| needs::needs(sizing, |rate| self.show(rate)));
+        let plane = plan.data_plane.as_ref().map(table::data_plane).unwrap_or_default();
+        let sizing = self.sizing.as_ref().map(|sizing| table::needs(sizing, |rate| self.show(rate)));
         for facts in [placement, plane, sizing.unwrap_or_default()] {
             if !facts.is_empty() {
                 blocks.extend([Block::Space, Block::Facts(LABEL, facts)]);

@@ -1,16 +1,22 @@
-//! The table of resources in a plan: what each could do, how much of it the flow uses.
+//! What a plan says of resources: what each could do and how much of it the flow uses; what linerate needs to
+//! send a flow (workers, CPUs, memory); what a rate that was asked for needs of a machine, and which slots
+//! carry it.
 
 use crate::alike::grouped;
-use crate::document::{Block, Table, TableRow, dim};
+use crate::document::{Block, Labelled, Table, TableRow, alarm, bold, dim, plain};
 use crate::figure::percent;
 use crate::grid::{Column, name, notes, number};
-use linerate_facts::units::{show_bits_rate, show_bytes_rate};
-use linerate_model::plan::flow::FlowPlan;
-use linerate_model::plan::wording::{self, ranged};
+use linerate_facts::fact::Fact;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_facts::wording::counted;
+use linerate_model::plan::flow::{DataPlane, FlowPlan, NicWorkers};
+use linerate_model::plan::sizing::{Sizing, SlotUse};
+use linerate_model::plan::wording::{self, ids, ranged};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 
 /// Rows of the table; what is idle and does not bind is left out first.
 const MOST_ROWS: usize = 16;
+
 /// Resources whose use differs by less are alike.
 const LIKE: f64 = 0.02;
 
@@ -91,4 +97,84 @@ fn rows(plan: &FlowPlan) -> Vec<ResourceRow> {
         }
     };
     groups.iter().map(row).collect()
+}
+
+/// Workers, CPUs and memory.
+pub(super) fn data_plane(plane: &DataPlane) -> Vec<Labelled> {
+    let total: u32 = plane.workers.iter().map(|nic| nic.workers).sum();
+    let mut facts = vec![("workers", plain(format!("{}: {}", counted(total, "worker"), plane.why)))];
+    for group in grouped(&plane.workers, |one, other| alike(one, other)) {
+        let names: Vec<&str> = group.iter().map(|nic| nic.nic.as_str()).collect();
+        let node = group[0]
+            .node
+            .filter(|_| plane.nodes > 1)
+            .map_or(String::new(), |node| format!(" on CPUs of node {node}"));
+        let (workers, rate) =
+            (counted(group[0].workers, "worker"), show_bits_rate(group[0].bytes_per_second));
+        let each = if group.len() > 1 { "each of " } else { "" };
+        let text = format!("{each}{}: {workers}{node}, {rate}", ids(&names));
+        facts.push(("", plain(text)));
+    }
+    // A flow that the CPUs limit takes all of them, give or take the last digit.
+    let there = match &plane.cores {
+        Fact::Known(cores) if *cores > 0.0 && plane.cpus > *cores * 1.000_001 => {
+            format!(" of {cores}: more than there are")
+        }
+        Fact::Known(cores) => format!(" of {cores}"),
+        Fact::Unknown { .. } => String::new(),
+    };
+    let touches = plane.memory_touches;
+    let text = format!(
+        "{:.1}{there}, busy with sending; each byte crosses the memory bus {touches} times",
+        plane.cpus
+    );
+    facts.push(("CPUs", plain(text)));
+    let reads = format!(
+        ": {} of {} in flight (what is under way while a disk answers), the rest being sent",
+        counted(plane.reads_in_flight, "read"),
+        show_size(plane.block_bytes)
+    );
+    let reads = if plane.reads_in_flight > 0 { reads } else { ", always the same bytes".into() };
+    let text = format!("{} of buffers{reads}", show_size(plane.pool_bytes));
+    facts.push(("memory", plain(text)));
+    facts
+}
+
+fn alike(other: &NicWorkers, nic: &NicWorkers) -> bool {
+    (other.node, other.workers) == (nic.node, nic.workers)
+        && (other.bytes_per_second - nic.bytes_per_second).abs() < 0.01 * nic.bytes_per_second
+}
+
+/// Target, parts and slots. `show`: rates in the unit of the flow.
+pub(super) fn needs(sizing: &Sizing, show: impl Fn(f64) -> String) -> Vec<Labelled> {
+    let (line, payload) = (sizing.target_bytes_per_second, sizing.payload_bytes_per_second);
+    let text = format!("{} on the line, {} of payload, needs", show(line), show(payload));
+    let mut facts = vec![("target", bold(text))];
+    for need in &sizing.needs {
+        let there = need.there.map_or(String::new(), |there| format!("; the machine has {there}"));
+        let text = format!("{} ({}): {}{there}", counted(need.count, need.part), need.what, need.why);
+        facts.push(("", plain(text)));
+    }
+    if sizing.slots.is_empty() {
+        facts.push(("slots", plain("no slot of the machine is known")));
+        return facts;
+    }
+    let alike = |a: &SlotUse, b: &SlotUse| a.link == b.link && a.takes == b.takes && a.why == b.why;
+    for group in grouped(&sizing.slots, |one, other| alike(one, other)) {
+        let names: Vec<&str> = group.iter().map(|slot| slot.slot.as_str()).collect();
+        let (verb, each) = if names.len() > 1 { ("take", " each") } else { ("takes", "") };
+        let what = match (group[0].takes, &group[0].why) {
+            (Some(part), _) => format!("{verb} a {part}{each}"),
+            (None, why) => format!("– {}", why.as_deref().unwrap_or_default()),
+        };
+        let text = format!("{} ({}) {what}", ranged(&names), group[0].link);
+        facts.push(("slot", plain(text)));
+    }
+    let text = match sizing.without_slot {
+        0 => "every card has a slot".to_string(),
+        1 => "1 card is left without a slot that carries it".to_string(),
+        many => format!("{many} cards are left without a slot that carries them"),
+    };
+    facts.push(("slots", if sizing.without_slot > 0 { alarm(text) } else { plain(text) }));
+    facts
 }
