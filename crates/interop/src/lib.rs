@@ -11,7 +11,6 @@ mod fio;
 mod fio_job;
 mod fio_json;
 mod iperf3;
-mod iperf3_figure;
 mod iperf3_json;
 mod iperf3_path;
 mod lenient;
