@@ -1,7 +1,6 @@
 //! The journal's folder: the lock that keeps two from changing settings at once, and the file of lines.
 
-use super::line::parse;
-use super::{Damage, Log, Record};
+use super::{Damage, Log, Record, parse};
 use linerate_facts::failure::Failure;
 use linerate_system::file::is_ours;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -194,7 +193,7 @@ mod tests {
     fn a_journal_that_others_could_have_written_is_not_believed() {
         use std::os::unix::fs::{PermissionsExt, chown};
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
+        let first = crate::journal::journal_line(&Record::Intent { n: 0 }).expect("JSON");
         let held = JournalLock::lock(folder.path(), "tune").expect("held");
         held.open().expect("made").append(&first).expect("written");
         let path = held.path();
@@ -237,7 +236,7 @@ mod tests {
     fn what_was_cut_short_is_taken_away_before_the_next_line() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let held = JournalLock::lock(folder.path(), "tune").expect("held");
-        let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
+        let first = crate::journal::journal_line(&Record::Intent { n: 0 }).expect("JSON");
         held.open().expect("made").append(&first).expect("written");
         std::fs::write(held.path(), [&first[..], b"0000 half a li"].concat()).expect("written");
         assert_eq!(held.read().expect("read").1, 14);
