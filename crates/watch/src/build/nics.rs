@@ -1,8 +1,8 @@
 //! Interfaces: both ways, on the scale of their links, with their queues and what their drivers count of
 //! losses.
 
-use super::driver::{Driver, DriverPair};
-use super::{Readings, queues};
+use super::Readings;
+use super::queues::{self, Driver, DriverPair};
 use crate::model::{IrqLine, NicDirection, NicRates};
 use crate::sources::Details;
 use linerate_facts::counters::NicCounters;

@@ -2,8 +2,8 @@
 
 use super::order;
 use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
+use super::state::View;
 use super::theme::TextRole;
-use super::view::View;
 use crate::history::SeriesKind;
 use crate::model::{NicDirection, NicQueue, NicRates};
 use linerate_model::verdict::thresholds::LINK_FULL;

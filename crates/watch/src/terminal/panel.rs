@@ -3,10 +3,9 @@
 
 use super::network::{self, Columns};
 use super::pieces::{bar, bytes, fit, fit_to, milliseconds, outside, percent, piece, stack};
-use super::state::ViewState;
+use super::state::{View, ViewState};
 use super::storage;
 use super::theme::{TextRole, Theme};
-use super::view::View;
 use crate::history::History;
 use crate::model::{Core, DiskRates, FlowStage, LiveFlow, Moment, NicRates};
 use linerate_facts::printable::wrapped;

@@ -341,7 +341,7 @@ fn the_help_fits_eighty_columns() {
     let (moment, history) = (rich(), History::default());
     let view =
         View { moment: &moment, history: &history, state: &state, theme: ASCII, note: "", ended: false };
-    for line in super::help::lines(&view) {
+    for line in super::screen::help_lines(&view) {
         assert!(line.width() <= 80, "{line}");
     }
 }

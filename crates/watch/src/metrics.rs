@@ -1,20 +1,51 @@
-//! Which figures of a moment are on the page, under which names.
+//! A moment as metrics: OpenMetrics 1.0 (`application/openmetrics-text; version=1.0.0; charset=utf-8`), or the
+//! older text that every Prometheus takes (`text/plain; version=0.0.4`). Names and labels follow
+//! node_exporter's, with `linerate_` before them; counters are the kernel's own, so that a scrape more or less
+//! loses nothing.
 
-use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, SoftnetCore};
-use linerate_facts::metrics::{MetricKind, MetricsPage};
-
+use super::model::Moment;
+use crate::model::{DiskRates, Eight, MemoryUse, NicDirection, NicRates, SoftnetCore};
 use MetricKind::{Counter, Gauge};
+use linerate_facts::metrics::{MetricKind, MetricsForm, MetricsPage};
 use std::collections::BTreeMap;
+
+/// The page for `Accept: application/openmetrics-text`.
+pub fn openmetrics(moment: &Moment) -> String {
+    show(moment, MetricsForm::OpenMetrics)
+}
+
+/// The page for everybody else.
+pub fn prometheus_text(moment: &Moment) -> String {
+    show(moment, MetricsForm::Text)
+}
+
+fn show(moment: &Moment, form: MetricsForm) -> String {
+    let mut page = MetricsPage::new(form);
+    about(&mut page, moment);
+    nics(&mut page, moment);
+    disks(&mut page, moment);
+    cpus(&mut page, moment);
+    memory(&mut page, moment);
+    network(&mut page, moment);
+    programs(&mut page, moment);
+    links(&mut page, moment);
+    power(&mut page, moment);
+    page.end()
+}
 
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 type Real<T> = (&'static str, &'static str, fn(&T) -> f64);
+
 type StateGauge<T> = (&'static str, &'static str, fn(&T) -> Option<bool>);
+
 /// A word for a label, and the part that it stands for.
 type Labelled<T, P> = (&'static str, fn(&T) -> P);
+
 type LabelledRef<T, P> = (&'static str, fn(&T) -> &P);
 
-pub(crate) fn about(page: &mut MetricsPage, moment: &Moment) {
+fn about(page: &mut MetricsPage, moment: &Moment) {
     page.family(Gauge, "build_info", "The linerate that watches, always 1.")
         .sample(&[("version", env!("CARGO_PKG_VERSION")), ("host", &moment.host)], 1.0);
     page.family(Gauge, "sample_timestamp_seconds", "Unix time of the sample.")
@@ -31,7 +62,7 @@ pub(crate) fn about(page: &mut MetricsPage, moment: &Moment) {
         .sample(&[], f64::from(u8::from(moment.bottleneck.is_some())));
 }
 
-pub(crate) fn nics(page: &mut MetricsPage, moment: &Moment) {
+fn nics(page: &mut MetricsPage, moment: &Moment) {
     let directions: [LabelledRef<NicRates, NicDirection>; 2] =
         [("receive", |nic| &nic.receive), ("transmit", |nic| &nic.send)];
     let counts: [Count<NicDirection>; 4] = [
@@ -81,7 +112,7 @@ pub(crate) fn nics(page: &mut MetricsPage, moment: &Moment) {
     }
 }
 
-pub(crate) fn disks(page: &mut MetricsPage, moment: &Moment) {
+fn disks(page: &mut MetricsPage, moment: &Moment) {
     let counts: [Count<DiskRates>; 8] = [
         ("read_bytes", "Bytes read.", |disk| disk.read.bytes),
         ("written_bytes", "Bytes written.", |disk| disk.write.bytes),
@@ -121,7 +152,7 @@ pub(crate) fn disks(page: &mut MetricsPage, moment: &Moment) {
     }
 }
 
-pub(crate) fn cpus(page: &mut MetricsPage, moment: &Moment) {
+fn cpus(page: &mut MetricsPage, moment: &Moment) {
     let modes: [Labelled<Eight, f64>; 8] = [
         ("user", |eight| eight.user),
         ("nice", |eight| eight.nice),
@@ -152,7 +183,7 @@ pub(crate) fn cpus(page: &mut MetricsPage, moment: &Moment) {
     }
 }
 
-pub(crate) fn memory(page: &mut MetricsPage, moment: &Moment) {
+fn memory(page: &mut MetricsPage, moment: &Moment) {
     let parts: [Count<MemoryUse>; 10] = [
         ("size", "Memory of the machine.", |memory| memory.total),
         ("free", "Memory that nobody uses.", |memory| memory.free),
@@ -181,7 +212,7 @@ pub(crate) fn memory(page: &mut MetricsPage, moment: &Moment) {
     }
 }
 
-pub(crate) fn network(page: &mut MetricsPage, moment: &Moment) {
+fn network(page: &mut MetricsPage, moment: &Moment) {
     let counts: [Count<SoftnetCore>; 3] = [
         ("processed", "Packets that the softirq took.", |core| core.processed),
         ("dropped", "Packets dropped because the backlog was full.", |core| core.dropped),
@@ -223,7 +254,7 @@ const MOST_PROGRAMS: usize = 10;
 
 /// Processes of one name together: a PID would be a new series with each start. Rates, because those that are
 /// shown change.
-pub(crate) fn programs(page: &mut MetricsPage, moment: &Moment) {
+fn programs(page: &mut MetricsPage, moment: &Moment) {
     let processes = &moment.processes;
     let mut programs: BTreeMap<&str, [f64; 4]> = BTreeMap::new();
     for process in &processes.busiest {
@@ -262,7 +293,7 @@ pub(crate) fn programs(page: &mut MetricsPage, moment: &Moment) {
         .count(&[], processes.count.map(|_| processes.unreadable));
 }
 
-pub(crate) fn links(page: &mut MetricsPage, moment: &Moment) {
+fn links(page: &mut MetricsPage, moment: &Moment) {
     for best in [false, true] {
         let (lanes, speed) = match best {
             false => (
@@ -289,7 +320,7 @@ pub(crate) fn links(page: &mut MetricsPage, moment: &Moment) {
     }
 }
 
-pub(crate) fn power(page: &mut MetricsPage, moment: &Moment) {
+fn power(page: &mut MetricsPage, moment: &Moment) {
     let mut family = page.family(Gauge, "power_watts", "What a meter shows.");
     for one in &moment.power {
         family.sample(&[("kind", one.kind.into()), ("meter", &one.name)], one.watts.known().copied());
