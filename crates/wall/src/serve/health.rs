@@ -1,10 +1,8 @@
 //! How the wall does, from two samples: rates, who holds it, what is wrong.
 
-use super::answers::Answers;
 use super::frame_clock;
-use super::keeper::Keeper;
-use super::sample::{NicSample, ServerSample, TileSample};
-use super::tiles::{LastReport, Tile, TileRoute};
+use super::keeper::{Keeper, NicSample, ServerSample, TileSample};
+use super::tiles::{Answers, LastReport, Tile, TileRoute};
 use crate::geometry::TileId;
 use crate::status::{DiskStatus, NicStatus, TileStatus};
 use linerate_facts::counters::power::NoMeter;

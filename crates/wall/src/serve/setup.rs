@@ -2,16 +2,16 @@
 //! the wall.
 
 use super::keeper::Keeper;
-use super::nics;
-use super::settings::ServeSettings;
 use super::source::{TileFile, slot_bytes};
 use super::tiles::{Tile, TileParts};
+use super::{ServeSettings, nics};
 use crate::geometry::WallGrid;
 use crate::need::{Fits, WallFigures, WallNeed, places_of};
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::{Machine, source::devices_behind};
+use linerate_machine::probe::Machine;
+use linerate_machine::probe::source::devices_behind;
 use linerate_model::plan::{PathPlan, Pin, place_streams};
 use linerate_transport::agent::random;
 use std::net::{Ipv4Addr, SocketAddr};
