@@ -1,7 +1,7 @@
 //! What came is held against the server: its sums of the blocks, and at the end whether it has the same file still.
 
 use super::error::GetError;
-use super::kept_blocks::still_there;
+use super::journal::still_there;
 use super::pieces::Piece;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};
