@@ -9,7 +9,7 @@ use super::{
 use crate::geometry::TileId;
 use linerate_system::clock;
 use linerate_transport::admission::Permit;
-use linerate_transport::flow::allowance::Allowance;
+use linerate_transport::flow::rate_limit::Allowance;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -262,7 +262,7 @@ pub(crate) fn most_connections(tiles: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_transport::flow::allowance::Allowance;
+    use linerate_transport::flow::rate_limit::Allowance;
     use std::time::Instant;
 
     #[test]
