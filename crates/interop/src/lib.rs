@@ -20,8 +20,8 @@ mod verdict;
 
 use document::DocumentKind;
 use iperf3::Tests;
-use linerate_facts::encoding::utf8;
 use linerate_facts::fact::Fact;
+use linerate_facts::printable::utf8;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;

@@ -7,7 +7,7 @@ use crate::model::{IrqLine, NamedCounter, NicQueue};
 use crate::sources::{Details, DriverReading};
 use linerate_facts::counters::rates::{Elapsed, rounded};
 use linerate_facts::counters::{Counters, InterfaceCounters, Interrupts};
-use linerate_facts::natural_order::in_order;
+use linerate_facts::wording::in_order;
 use std::collections::BTreeMap;
 
 /// Interrupts of no NIC and no disk: the busiest so many.
