@@ -83,7 +83,7 @@ pub(super) fn flow_of(
 /// What was asked for, where this process may do so.
 pub(super) fn gentle(args: &GentleArgs) -> Result<GentleArgs, Failure> {
     if args.idle {
-        linerate_system::idle::check_allowed().map_err(|error| {
+        linerate_system::process::check_allowed().map_err(|error| {
             Failure::Lacks(format!(
                 "--idle: {error}; a container's seccomp filter may forbid it: allow sched_setscheduler and \
                  ioprio_set, or leave it away"

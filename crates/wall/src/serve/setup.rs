@@ -87,7 +87,7 @@ pub(crate) fn slots(machine: &Machine, settings: &ServeSettings, notes: &mut Vec
     let slot = (slot_bytes(manifest.tile.frame_bytes()) * settings.screens.len()).max(1) as u64;
     let fits = |bytes: Option<u64>| bytes.map_or(usize::MAX, |bytes| (bytes / slot) as usize);
     let memory = fits(machine.memory.total_bytes.known().map(|bytes| bytes / MEMORY_DIVISOR));
-    let locked = fits(linerate_system::limits::memlock_bytes().filter(|_| !may_lock(machine)));
+    let locked = fits(linerate_system::process::memlock_bytes().filter(|_| !may_lock(machine)));
     let mut slots = wished.min(memory).max(FEWEST_SLOTS);
     if locked >= FEWEST_SLOTS {
         slots = slots.min(locked);
