@@ -9,10 +9,8 @@
 //! announces was never begun; a damaged line anywhere else is damage.
 
 mod file;
-mod state;
 
-pub use file::{FileLog, JournalLock, look};
-pub use state::{Followed, JournalState, SettingState};
+pub use file::{FileLog, Followed, JournalLock, JournalState, SettingState, look};
 
 use super::setting_place::{NamedDevice, SettingPlace};
 use super::shape::Shape;

@@ -20,7 +20,6 @@ mod program;
 mod setup;
 mod source;
 mod start;
-mod summary;
 mod tile_sender;
 mod tiles;
 mod wire;

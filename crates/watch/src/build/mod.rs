@@ -4,7 +4,6 @@ mod disks;
 mod drops;
 mod energy;
 mod host;
-mod links;
 mod nics;
 mod queues;
 
@@ -91,7 +90,7 @@ pub struct Builder {
     details: Pair<Details>,
     energy: energy::Meters,
     best: BTreeMap<String, f64>,
-    links: links::Links,
+    links: nics::Links,
     drops: drops::Drops,
 }
 
@@ -111,7 +110,7 @@ impl Builder {
             details: Pair::default(),
             energy: energy::Meters::default(),
             best: BTreeMap::new(),
-            links: links::Links::default(),
+            links: nics::Links::default(),
             drops: drops::Drops::default(),
         }
     }

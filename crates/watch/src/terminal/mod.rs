@@ -17,18 +17,17 @@ mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod theme;
 
 pub use self::inline::InlineView;
 use self::owned_terminal::OwnedTerminal;
 use self::screen::compose;
 use self::state::{KeyAction, ViewState};
-pub use self::theme::Theme;
 use super::latest_moment::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;
 use linerate_system::stop::Stop;
 pub use owned_terminal::{has_room, size, size_or_usual};
+pub use pieces::Theme;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};
 use ratatui::text::Line;

@@ -3,10 +3,9 @@
 
 use super::network::{self, Columns};
 use super::pieces::{
-    bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
+    TextRole, bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
 };
 use super::state::View;
-use super::theme::TextRole;
 use super::{order, programs, storage};
 use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};

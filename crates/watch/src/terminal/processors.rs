@@ -2,10 +2,11 @@
 //! joules per GB moved.
 
 use super::overview::grid;
-use super::pieces::{bytes, count, fit, flowing, legend, outside, percent, piece, sparkline, stack};
+use super::pieces::{
+    TextRole, bytes, count, fit, flowing, legend, outside, percent, piece, sparkline, stack,
+};
 use super::programs::busiest_by_cpu;
 use super::state::View;
-use super::theme::TextRole;
 use crate::history::SeriesKind;
 use crate::model::{Core, IrqLine, PowerSource};
 use linerate_facts::printable::wrapped;

@@ -1,9 +1,8 @@
 //! One screen, as lines: the head (host, time, bottleneck), the page, the keys, and what the marks mean. Pure:
 //! the same view at the same size is the same lines.
 
-use super::pieces::{fit_to, legend, outside, piece, pushed_right};
+use super::pieces::{TextRole, fit_to, legend, outside, piece, pushed_right};
 use super::state::{Page, View};
-use super::theme::TextRole;
 use super::{ledger, network, overview, processors, programs, storage};
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};

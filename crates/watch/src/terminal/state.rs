@@ -1,6 +1,6 @@
 //! What the person has chosen (page, span, pause, help, how far down), and what a screen shows by that.
 
-use super::theme::Theme;
+use super::pieces::Theme;
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
 use crate::model::{Moment, ProcessRates, Processes};

@@ -1,8 +1,8 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
+use super::pieces::Theme;
 use super::screen::SMALLEST;
 use super::state::{Page, ProcessSort, ViewState};
-use super::theme::Theme;
 use super::{View, compose, render};
 use crate::history::{History, Span};
 use crate::model::{DropLine, Moment};

@@ -1,10 +1,8 @@
 //! `linerate wall` and its commands; with `linerate wall control`, which steers a wall that plays.
 
 mod serve;
-mod show;
 
-pub(crate) use serve::{PageArg, WallServeArgs, resolve};
-pub(crate) use show::{ShowArgs, WindowArg, WindowArgs};
+pub(crate) use serve::{PageArg, ShowArgs, WallServeArgs, WindowArg, WindowArgs, resolve};
 
 use super::values::{Choices, one_of, seconds};
 use clap::{ArgAction, Args, Subcommand};
