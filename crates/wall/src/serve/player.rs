@@ -1,5 +1,5 @@
 //! Who plays: opens the movies and starts the workers. What is asked of it is in `conduct`, how it does in
-//! `summary`.
+//! `health`.
 
 use super::frame_clock::FrameClock;
 use super::keeper::{Keeper, WallMeter};
