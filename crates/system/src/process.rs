@@ -1,12 +1,12 @@
-//! Process groups: ending a program with all that it started itself, or with the one that started it; whether
-//! this one has its terminal. A child that is this program again: what it is handed down, and that it does not
-//! outlive its parent.
+//! Processes and what the kernel does for them. Groups: ending a program with all that it started itself, or
+//! with the one that started it; whether this one has its terminal. A child that is this program again: what
+//! it is handed down, and that it does not outlive its parent.
 //!
 //! What a process asks of the kernel for itself: its limits of resources, and how deep cores may sleep while
 //! it works.
 //!
-//! Threads that take only what nobody else wants: of the CPUs (SCHED_IDLE, sched(7)) and of the disks (the
-//! idle class of ioprio_set(2), which the schedulers bfq and mq-deadline heed).
+//! Threads may take only what nobody else wants: of the CPUs (SCHED_IDLE, sched(7)) and of the disks (the idle
+//! class of ioprio_set(2), which the schedulers bfq and mq-deadline heed).
 
 use crate::clock;
 use crate::stop::Stop;

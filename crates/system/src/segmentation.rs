@@ -4,8 +4,8 @@
 //! Probed when a socket is set up and given up at the first refusal that asks for it, as quinn-udp does
 //! (<https://docs.rs/quinn-udp>). All senders ask here what a refusal means, so that they go on alike.
 //!
-//! Sending UDP in batches: sendmmsg(2) of trains that UDP_SEGMENT cuts into datagrams, or of single datagrams
-//! where it is missing.
+//! They are sent in batches: sendmmsg(2) of trains that UDP_SEGMENT cuts into datagrams, or of single
+//! datagrams where it is missing.
 
 use crate::readiness::is_waiting;
 use crate::socket;

@@ -3,7 +3,7 @@
 //! sums are right: so nothing has to reach the disk in any order. What it keeps is compared with the server's
 //! sums like all that comes, for a journal proves nothing about its server.
 //!
-//! Blocks that are here already are read again: what an earlier start left of a file by its journal, and a
+//! Blocks that are here already are of two kinds: what an earlier start left of a file by its journal, and a
 //! file in whose place another is to come by the server's sums.
 
 use super::pieces::block_length;

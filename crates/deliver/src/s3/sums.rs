@@ -1,8 +1,9 @@
 //! Sums of objects, as stores keep them: `x-amz-checksum-…`. Those that can be made of the sums of parts, so
 //! that nothing is read twice.
 //!
-//! The MD5 of an object that a store has as its `ETag`. Against what changes bytes by accident, not against
-//! anyone who does so on purpose: MD5 is no guard against that, and the store itself says what it is.
+//! Beside them the MD5 of an object, which a store has as its `ETag`: against what changes bytes by accident,
+//! not against anyone who does so on purpose: MD5 is no guard against that, and the store itself says what it
+//! is.
 
 use crate::get::error::GetError;
 use crate::http::digest::{base64, from_base64};

@@ -1,7 +1,7 @@
 //! What an interface counts: `/proc/net/dev` and `/sys/class/net/NAME/statistics`, and of the live system what
 //! its driver and its queueing disciplines tell.
 //!
-//! `/proc/net/dev`: one read for all interfaces, where sysfs would be some twenty files for each.
+//! `/proc/net/dev` is one read for all interfaces, where sysfs would be some twenty files for each.
 
 use super::Counters;
 use super::protocols::{self, count, named};

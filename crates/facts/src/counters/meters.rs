@@ -1,9 +1,9 @@
-//! Meters of power that can be read again and again: RAPL's counters of energy
+//! Meters of power. Some can be read again and again: RAPL's counters of energy
 //! (Documentation/power/powercap/powercap.rst) and hwmon's sensors (Documentation/hwmon/sysfs-interface.rst).
 //! Who watches a machine keeps the list and reads the meters.
 //!
-//! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `LINERATE_POWER_COMMAND`
-//! names.
+//! Other meters are read by a program: IPMI's (`ipmitool dcmi power reading`) and whatever
+//! `LINERATE_POWER_COMMAND` names.
 
 use super::rates::Elapsed;
 use crate::sysroot::{Sysroot, UnreadReason, Unreadable};

@@ -1,8 +1,8 @@
-//! `/proc/net/snmp`, `/proc/net/netstat` (pairs of lines: names, values) and `/proc/net/snmp6` (a name and a
-//! value a line).
+//! What the kernel's network counts as a whole. By protocol: `/proc/net/snmp`, `/proc/net/netstat` (pairs of
+//! lines: names, values) and `/proc/net/snmp6` (a name and a value a line).
 //!
-//! `/proc/net/softnet_stat`: what the softirq of each CPU took, dropped and had to leave (`softnet_seq_show`
-//! in `net/core/net-procfs.c`).
+//! By CPU: `/proc/net/softnet_stat`, what the softirq of each took, dropped and had to leave
+//! (`softnet_seq_show` in `net/core/net-procfs.c`).
 
 use super::{Counters, Groups};
 use crate::fact::Fact;

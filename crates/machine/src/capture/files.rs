@@ -1,8 +1,8 @@
 //! What each file of a capture becomes. Mounts, control groups and the network's tables have rules of their
 //! own; any other text is searched for what reveals whose it is.
 //!
-//! The two binary files that a capture holds: the firmware's table (SMBIOS) and the configuration space of PCI
-//! functions. What reveals whose they are is written over in place, so that every length and offset stays.
+//! Two files are binary: the firmware's table (SMBIOS) and the configuration space of PCI functions. What
+//! reveals whose they are is written over in place, so that every length and offset stays.
 
 use super::names::{NameKind, Names};
 use super::private_names::{PrivateNames, is_owned};

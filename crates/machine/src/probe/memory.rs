@@ -1,6 +1,6 @@
 //! Memory and the NUMA nodes that are online: `/proc/meminfo` and `/sys/devices/system/node`.
 //!
-//! How far the NUMA nodes are from each other: `/sys/devices/system/node/node*/distance`, the firmware's table
+//! How far the nodes are from each other is in `/sys/devices/system/node/node*/distance`, the firmware's table
 //! (ACPI SLIT).
 
 use crate::probe::cpu_list;

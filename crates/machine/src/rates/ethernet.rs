@@ -3,7 +3,8 @@
 //! A full frame takes MTU + 38 bytes of the wire: preamble and start 8, header 14, check sequence 4, gap 12
 //! (IEEE 802.3); an 802.1Q tag 4 more. Of the MTU, the headers of IP and of the transport are no payload.
 //!
-//! Ethernet's physical layers: lanes × symbols × bits, what the line code leaves, the medium and its reach.
+//! Below that are Ethernet's physical layers: lanes × symbols × bits, what the line code leaves, the medium
+//! and its reach.
 //!
 //! The rate of the MAC follows from the line: 4 lanes × 25.78125 GBd × 64/66 = 100 Gb/s. Media and reaches are
 //! those of IEEE 802.3; a module of a maker may do more.

@@ -3,11 +3,11 @@
 //! Transfers per second × width of the channel × channels. JEDEC writes the rates cut to whole numbers:
 //! DDR3-1333 makes 1333⅓ million transfers a second, as the clock is a multiple of 16⅔ MHz.
 //!
-//! Server processors and their memory: channels of a socket, the fastest DIMMs, and how far more DIMMs on a
+//! What server processors have of it: channels of a socket, the fastest DIMMs, and how far more DIMMs on a
 //! channel slow it.
 //!
-//! From the makers' guides; a model below the best of its family is often slower. What the firmware says that
-//! the DIMMs run at (SMBIOS type 17, configured speed) goes before all of this.
+//! That is from the makers' guides; a model below the best of its family is often slower. What the firmware
+//! says that the DIMMs run at (SMBIOS type 17, configured speed) goes before all of this.
 
 use super::rows;
 

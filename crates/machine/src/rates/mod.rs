@@ -4,8 +4,8 @@
 //! Formulas, not copied figures: what they are computed from are the tables in the text files beside the code;
 //! the tests hold the results against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
 //!
-//! Published tables as text beside the code: a row a line, its cells apart by `|`. The first line names the
-//! cells, and a line that begins with `@` gives the source of the rows below it.
+//! Such a table has a row a line, its cells apart by `|`. The first line names the cells, and a line that
+//! begins with `@` gives the source of the rows below it.
 
 pub mod coding;
 pub mod cpu_cost;

@@ -11,10 +11,10 @@
 //! credits of both ends. No register reports it, so it is not deducted: an effective figure is what a link can
 //! at most carry.
 //!
-//! PCI and PCI-X: parallel buses, shared by all devices on them and by both directions.
+//! PCI and PCI-X came before it: parallel buses, shared by all devices on them and by both directions.
 //!
-//! Width × clock. What arbitration, wait states and the address phases leave depends on the burst length that
-//! the devices agree on; no figure of the bus reports it.
+//! They carry width × clock. What arbitration, wait states and the address phases leave depends on the burst
+//! length that the devices agree on; no figure of the bus reports it.
 
 /// The smallest MaxPayload that the specification allows.
 pub const SMALLEST_MAX_PAYLOAD_BYTES: u32 = 128;

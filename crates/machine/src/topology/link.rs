@@ -1,6 +1,6 @@
 //! The two ends of a PCIe link: what both of them can do, and why the link runs below that.
 //!
-//! Links whose figures are a formality: they never bind, and nothing is said to run below them.
+//! The figures of some links are a formality: they never bind, and nothing is said to run below them.
 
 use super::{Topology, is_upper_end, line_rate, raw_rate};
 use crate::probe::{Nic, PciDevice, PciLink, PortKind};

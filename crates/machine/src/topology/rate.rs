@@ -1,7 +1,7 @@
 //! What links and ports carry, bytes per second: the one rate of a NIC, of a disk port, of a PCIe link.
 //!
-//! What several disks or interfaces hang on, by the tree: a port, a controller, a PCI function, the link of a
-//! bridge; and what that carries.
+//! Shared is what several disks or interfaces hang on, by the tree: a port, a controller, a PCI function, the
+//! link of a bridge; and what that carries.
 
 use super::{LinkCondition, Topology};
 use crate::probe::{Controller, ControllerKind, ControllerPort, Nic, PciDevice, PciLink};

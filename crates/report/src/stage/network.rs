@@ -1,7 +1,7 @@
 //! `linerate network`: a row for each figure and for each of its paths, what was chosen and why, path MTUs,
 //! round trips, buffers, the use of the cores, ledgers; on the page each stream with both of its ends, too.
 //!
-//! RDMA: what it moved beside what its NIC's rate leaves, and beside TCP.
+//! What RDMA moved is set beside what its NIC's rate leaves, and beside TCP.
 
 use super::{ledger, streams};
 use crate::alike::{distinct, grouped};

@@ -1,7 +1,7 @@
 //! Settings of an interface: rings, channels, coalescing, pause frames, forward error correction.
 //!
-//! Changes of an interface: rings, channels, adaptive coalescing, features. The only requests of this module
-//! that need a privilege (CAP_NET_ADMIN). Some drivers take the link down for a moment.
+//! Changes of rings, channels, adaptive coalescing and features are the only requests of `ethtool` that need a
+//! privilege (CAP_NET_ADMIN). Some drivers take the link down for a moment.
 
 use super::Ethtool;
 use std::io;

@@ -1,8 +1,8 @@
 //! Memory bandwidth kernels: reading, writing, copying with the widest vectors this processor has, plain and
 //! past the caches, at strides, and one access after the other.
 //!
-//! The memory that a benchmark works on: one mapping, on huge pages where the kernel gives them, on one NUMA
-//! node where that is asked for.
+//! They work on an [`Arena`]: one mapping, on huge pages where the kernel gives them, on one NUMA node where
+//! that is asked for.
 
 mod loads;
 mod stores;

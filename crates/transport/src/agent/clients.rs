@@ -2,8 +2,8 @@
 //! counted over all their sessions. Streams and rate are bounded each for itself, memory all together. A rate
 //! is dealt to the streams that want some of it.
 //!
-//! What it moved beyond its rate outlives its streams: who closes a stream and opens the next starts with the
-//! debt of the last.
+//! What a client moved beyond its rate outlives its streams: who closes a stream and opens the next starts
+//! with the debt of the last.
 
 use super::allow::AllowList;
 use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE, origin};

@@ -2,12 +2,13 @@
 //! run and ends with it; without `--peer` it is one of our own on loopback, a second process, so that its CPU
 //! is counted apart.
 //!
-//! ssh admits us there; the key of the control channel is made here and goes over ssh's standard input, so
-//! that no list of processes shows it. The agent listens on a port that its kernel picks and ends when its
-//! standard input does: also when we are killed.
+//! On another host ssh admits us; the key of the control channel is made here and goes over ssh's standard
+//! input, so that no list of processes shows it. The agent listens on a port that its kernel picks and ends
+//! when its standard input does: also when we are killed.
 //!
-//! The key goes over its standard input, which no other user can read (unlike arguments and environment); the
-//! address that it got comes back as a line. It ends when its standard input does: so also when we are killed.
+//! The key of our own agent goes over its standard input, which no other user can read (unlike arguments and
+//! environment); the address that it got comes back as a line. It ends when its standard input does: so also
+//! when we are killed.
 
 use super::clients::AgentSettings;
 use super::host::InterfaceOf;

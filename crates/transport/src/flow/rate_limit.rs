@@ -2,13 +2,13 @@
 //! rate of an allowance; all workers of a flow together keep to a limit by their own wish, beside a server's
 //! other work.
 //!
-//! It is the leaky bucket of ITU-T I.371 as virtual scheduling (GCRA): one moment, until which everything
-//! moved so far has been paid. Several threads charge one allowance without a lock, and one may set what it
-//! allows.
+//! An allowance is the leaky bucket of ITU-T I.371 as virtual scheduling (GCRA): one moment, until which
+//! everything moved so far has been paid. Several threads charge one allowance without a lock, and one may set
+//! what it allows.
 //!
-//! What is read is paid when it is asked for, what is sent when it is handed to the kernel, each out of an
-//! allowance that all workers share. The two are of the same rate, so that a flow goes at it and neither end
-//! is ever flooded, at its start neither.
+//! Under a limit what is read is paid when it is asked for, what is sent when it is handed to the kernel, each
+//! out of an allowance that all workers share. The two are of the same rate, so that a flow goes at it and
+//! neither end is ever flooded, at its start neither.
 
 use linerate_system::clock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! What goes over a UDP data path besides payload: admission, the sender's probes, the receiver's feedback.
+//! What goes over a UDP data path besides payload: admission, which brings the two ends together, the sender's
+//! probes, the receiver's feedback.
 //!
-//! Bringing the two ends of a UDP data path together: the client shows the token until it is answered, the
-//! agent waits for it.
+//! To open a path the client shows the token until it is answered, and the agent waits for it.
 //!
 //! Nothing is sent to an address before it showed the token, and the answer is shorter than the question: who
 //! forges a sender's address makes nobody flood it. Also when the agent is to send: it begins only after the

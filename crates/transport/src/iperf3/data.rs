@@ -1,12 +1,12 @@
-//! The data of a test.
+//! The data of a test, over TCP and over UDP.
 //!
-//! TCP data: blocks from memory out, and whatever comes in.
+//! Over TCP blocks from memory go out, and whatever comes is taken in.
 //!
 //! Blocks go out as pages of a file in memory (sendfile): between two cores that moves half as much again as
 //! copying them (measured against Debian's server: 13 and 9 Gb/s on a busy machine, 15 with blocks of 256
 //! KiB), and is what iperf3 does with `-Z`.
 //!
-//! UDP data: trains of datagrams with iperf3's header out, trains of them in.
+//! Over UDP trains of datagrams with iperf3's header go out, and trains of them come in.
 //!
 //! Out, the datagrams of a train lie in one buffer, each with its own header, and cross the stack together
 //! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.

@@ -1,7 +1,7 @@
 //! What one stream counts while it works: written by its thread, read by who takes the intervals.
 //!
-//! Which datagrams came, went missing and came late, counted as iperf3 counts them, so that two ends can be
-//! compared.
+//! Of datagrams it counts which came, went missing and came late, as iperf3 counts them, so that two ends can
+//! be compared.
 //!
 //! iperf3 keeps the highest number only: a gap is a loss, and whatever comes behind it takes one loss back. So
 //! a datagram that came twice hides one that was lost. That is iperf3's figure; `linerate network` between two

@@ -1,6 +1,6 @@
 //! One program of perftest while it runs: what it prints, how it ends, and that it does end.
 //!
-//! What perftest prints: the table of its text. Its `--out_json` is no JSON in perftest 4.5 (Debian 12: no
+//! What it prints is the table of perftest's text. Its `--out_json` is no JSON in perftest 4.5 (Debian 12: no
 //! quotes around names and words, a comma before each closing brace), and older ones have none; the table has
 //! been the same for ten years.
 //!

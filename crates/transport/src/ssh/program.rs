@@ -1,8 +1,8 @@
 //! A program on another host, started over ssh: its standard streams are ours, and it loses them when we end.
 //!
-//! This very program on a host where it is not installed: it goes there over ssh's standard input, into a file
-//! without a name. The private folder in which the file began is gone before the first byte comes, so that
-//! nothing stays there whatever ends the copy, a kill or a power cut too.
+//! It may be this very program, on a host where it is not installed: then it goes there over ssh's standard
+//! input, into a file without a name. The private folder in which the file began is gone before the first byte
+//! comes, so that nothing stays there whatever ends the copy, a kill or a power cut too.
 
 use super::SshHost;
 use crate::agent::KEY_VARIABLE;

@@ -5,8 +5,8 @@
 //! `done`. Undo: `undoing`, the write, `undone`. Wherever that is cut off, the journal tells for each setting
 //! which values it may have by our hand.
 //!
-//! Lines of the journal: `CHECKSUM JSON`. A last line that is cut short was never finished, so that what it
-//! announces was never begun; a damaged line anywhere else is damage.
+//! A line is `CHECKSUM JSON`. A last one that is cut short was never finished, so that what it announces was
+//! never begun; a damaged line anywhere else is damage.
 
 mod file;
 

@@ -1,7 +1,7 @@
 //! The two states in turns: A B A B … A. What drifts, and neighbours that come and go, meet both states alike.
 //!
-//! Whether a change helped: windows of one state held against those of the other, by the project's own
-//! intervals.
+//! Whether a change helped is judged at the end: windows of one state are held against those of the other, by
+//! the project's own intervals.
 
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::interval::{self, Interval};

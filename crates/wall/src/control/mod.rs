@@ -2,7 +2,7 @@
 //! WebSocket alike.
 //!
 //! [`Hub`] is the server's end, [`Client`] the other; [`Request`] goes to the server, [`Message`] comes from
-//! it. anyone who plays is a [`Conductor`]: the channel, the page and the tests know no more of it.
+//! it. Anyone who plays is a [`Conductor`]: the channel, the page and the tests know no more of it.
 //!
 //! A connection is bounded: how many there are, requests a second, times.
 

@@ -1,7 +1,7 @@
 //! A film as ffmpeg's own tools see it, before anything is cut.
 //!
-//! A film of raw pictures, one after the other without any header, as CosmoGrid's movies are: the file does
-//! not say what it is, so the user does, and its length says how many frames there are.
+//! A film may also be raw pictures, one after the other without any header, as CosmoGrid's movies are: such a
+//! file does not say what it is, so the user does, and its length says how many frames there are.
 
 use crate::geometry::{FrameRate, Size};
 use linerate_facts::failure::Failure;

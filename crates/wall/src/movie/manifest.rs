@@ -1,7 +1,7 @@
 //! `movie.toml`: what a movie is, and where its tiles lie.
 //!
-//! `r0c0.crc32c`: the CRC-32C of each frame of a tile, 32 bits each, little endian, beside `movie.toml`. By it
-//! a screen proves frames that carry no stamp.
+//! Beside it lie files such as `r0c0.crc32c`: the CRC-32C of each frame of a tile, 32 bits each, little
+//! endian. By it a screen proves frames that carry no stamp.
 
 use crate::geometry::{FrameRate, Size, TileId, WallGrid};
 use linerate_facts::failure::Failure;

@@ -6,12 +6,12 @@
 //! answering a challenge. Plain HTTP is not encrypted: the page is for this host, for a tunnel (`ssh -L
 //! 7413:127.0.0.1:7413 SERVER`), or for a network that one trusts.
 //!
-//! The page's secret: derived from the key one way, and shown to be known without being sent.
+//! The secret is derived from the key one way, and shown to be known without being sent.
 //!
-//! HMAC-SHA256 (RFC 2104, FIPS 180-4) because a page must compute it too: browsers offer their own only over
-//! HTTPS and to this host, so the page brings a small one.
+//! That is done by HMAC-SHA256 (RFC 2104, FIPS 180-4), because a page must compute it too: browsers offer
+//! their own only over HTTPS and to this host, so the page brings a small one.
 //!
-//! Over its WebSocket go challenge and answer, then the same messages as over TCP, and previews as binary
+//! Over the WebSocket go challenge and answer, then the same messages as over TCP, and previews as binary
 //! ones.
 
 use super::control::state::ControlState;

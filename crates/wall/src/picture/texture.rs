@@ -2,8 +2,8 @@
 //! picture is a shifted copy. The disc that travels over the wall: a lit ball, painted once and laid over each
 //! frame. Characters of 5 × 7 dots, scaled: what is burned into it for people.
 //!
-//! So a line costs one copy at memory speed, and yet the picture flows in both directions: how far a line is
-//! shifted and which of the set it is, both swing with height and time.
+//! A line of the cloth costs one copy at memory speed, and yet the picture flows in both directions: how far a
+//! line is shifted and which of the set it is, both swing with height and time.
 
 use crate::geometry::{PIXEL_BYTES, Size};
 use std::f64::consts::TAU;

@@ -3,8 +3,8 @@
 //! [`Layout`] cuts a frame into datagrams of equal size, which is what segmentation offload wants; [`parse`]
 //! takes a datagram apart again. <https://www.rfc-editor.org/rfc/rfc4175>
 //!
-//! The session description of a tile's stream, with which stock receivers play it (RFC 8866; the format's
-//! parameters are RFC 4175's and SMPTE ST 2110-20's).
+//! Stock receivers play a tile's stream by its session description (RFC 8866; the format's parameters are RFC
+//! 4175's and SMPTE ST 2110-20's).
 
 mod layout;
 mod packet;

@@ -5,8 +5,8 @@
 //! filled. Only the lines that are seen are read, through the page cache, since neighbouring screens need the
 //! same ones. An enlarged movie shows its nearest pixels.
 //!
-//! Small pictures of what tiles show, for anyone who looks at the wall from afar: made only while somebody
-//! does.
+//! A preview is a small picture of what a tile shows, for anyone who looks at the wall from afar: it is made
+//! only while somebody does.
 
 use super::counters::TileCounters;
 use super::program::Shot;

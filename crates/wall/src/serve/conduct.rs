@@ -1,9 +1,9 @@
 //! What is asked of the player, from the control channel and by the server that leads it.
 //!
-//! One of several servers of a wall: it plays what the one that leads says, over the control channel.
+//! Of several servers of a wall one leads, and the others play what it says over the control channel.
 //!
-//! Both count the same ticks on their clocks, so nothing else has to be said while it plays; without the
-//! leader it goes on by what it heard last. Only screens with a barrier need more: each tick that all of this
+//! All count the same ticks on their clocks, so nothing else has to be said while it plays; without the leader
+//! it goes on by what it heard last. Only screens with a barrier need more: each tick that all of this
 //! server's hold is told to the leader, and shown at its word.
 
 use super::health::health;

@@ -1,7 +1,7 @@
 //! The loss ledger, live: every counter of drops that is not 0, with its rate, its meaning and its cure
 //! (`diagnose::ledger` has the table).
 //!
-//! Softnet by core, TCP, and UDP's drops by cause.
+//! Beside it what the protocols count: softnet by core, TCP, and UDP's drops by cause.
 
 use super::Readings;
 use crate::kept::FileReading;

@@ -1,8 +1,8 @@
 //! The host: CPUs and interrupts, memory, pressure and PCIe links, disks by `/proc/diskstats`, power and
 //! energy.
 //!
-//! Which program moves the bytes and uses the CPUs: storage by `/proc/PID/io`, TCP by the sockets that a
-//! process holds, CPU time by `/proc/PID/stat`.
+//! Of its processes: which program moves the bytes and uses the CPUs, storage by `/proc/PID/io`, TCP by the
+//! sockets that a process holds, CPU time by `/proc/PID/stat`.
 
 use linerate_facts::fact::Fact;
 use serde::{Deserialize, Serialize};

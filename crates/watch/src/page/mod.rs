@@ -4,7 +4,7 @@
 //! wanted, because figures of a server tell an attacker much; plain HTTP is not encrypted, so such a network
 //! has to be one that one trusts, or a tunnel.
 //!
-//! `/events`: every moment to every page that is in sight, as server-sent events.
+//! `/events` sends every moment to every page that is in sight, as server-sent events.
 //!
 //! A reader that is slow gets the newest moment when it is ready and has lost those between; the kernel closes
 //! on one that takes nothing for some seconds. The sampler knows of neither.

@@ -1,8 +1,8 @@
 //! `netstat -s` and `nstat`: counters of the protocols.
 //!
-//! What `netstat -s` calls the kernel's counters, of those that are judged or that shares are made of. The
-//! sentences are those of net-tools (`statistics.c`) from 1.60 (2001) to 2.10; what has none there is printed
-//! by the kernel's name.
+//! A table has what `netstat -s` calls the kernel's counters, of those that are judged or that shares are made
+//! of. The sentences are those of net-tools (`statistics.c`) from 1.60 (2001) to 2.10; what has none there is
+//! printed by the kernel's name.
 
 use crate::counters::protocols::{count, named};
 use crate::counters::{Counters, Groups, NetworkCounters};

@@ -1,7 +1,7 @@
 //! Machines that one does not own: what other tools wrote about a server, put together into one machine, and
 //! what its counters show. Each listing is known by its content.
 //!
-//! Listings that lie beside a recorded `/proc` and `/sys`: the command files of a sosreport.
+//! Listings may also lie beside a recorded `/proc` and `/sys`: they are the command files of a sosreport.
 
 mod block;
 mod hardware;

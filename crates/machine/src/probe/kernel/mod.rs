@@ -1,7 +1,7 @@
 //! Kernel version and the settings that bound a flow: `/proc/sys`, the memory-lock limit of this process,
 //! irqbalance.
 //!
-//! Huge pages: those set aside, and whether the kernel makes its own
+//! Huge pages are among them: those set aside, and whether the kernel makes its own
 //! (`Documentation/admin-guide/mm/hugetlbpage.rst`, `transhuge.rst`).
 
 pub mod boot;

@@ -1,10 +1,10 @@
 //! The first line of a function: `0000:04:00.0 Ethernet controller [0200]: Intel Corporation 82598EB
 //! [8086:10c7] (rev 01)`.
 //!
-//! Class codes by the names of the list that `lspci` uses (`pci.ids`, section C), old and new spelling, for
-//! listings without `-nn`.
+//! A listing without `-nn` has names in the place of class codes: they are those of the list that `lspci` uses
+//! (`pci.ids`, section C), old and new spelling.
 //!
-//! The forms of `lspci` for programs, `-mm` and `-vmm`, written again as the forms for people are.
+//! The forms for programs, `-mm` and `-vmm`, are written again as the forms for people are.
 
 use crate::probe::pci::address::{Address, hexadecimal};
 

@@ -1,6 +1,6 @@
 //! Which interface and which local address a packet to a peer takes.
 //!
-//! The kernel's routes as `/proc/net` shows them: `route` (IPv4) and `ipv6_route`.
+//! In a recorded tree the kernel's routes are those that `/proc/net` shows: `route` (IPv4) and `ipv6_route`.
 
 use crate::probe::machine::{Machine, Nic};
 use linerate_facts::fact::Fact;

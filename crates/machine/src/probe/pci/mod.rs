@@ -1,7 +1,7 @@
 //! PCI functions, their links and what their configuration space reports: `/sys/bus/pci/devices`.
 //!
-//! Names of PCI functions from the list of ids (`pci.ids`, of pciutils or hwdata) of the machine that linerate
-//! runs on. Without such a list, ids are all that is known.
+//! Their names are from the list of ids (`pci.ids`, of pciutils or hwdata) of the machine that linerate runs
+//! on. Without such a list, ids are all that is known.
 
 pub(super) mod address;
 pub mod config;

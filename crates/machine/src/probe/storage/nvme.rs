@@ -1,10 +1,10 @@
 //! Controllers whose disks are theirs alone. NVMe: `/sys/class/nvme` (drivers/nvme/host/sysfs.c).
 //!
-//! Disks of a virtual machine that have a virtio device each (virtio-blk): `…/virtio1/block/vda`. virtio-scsi
+//! virtio-blk: disks of a virtual machine that have a virtio device each, `…/virtio1/block/vda`. virtio-scsi
 //! is a SCSI host.
 //!
-//! With multipath a namespace belongs to a subsystem, and each controller has a hidden path to it: `nvme1c2n1`
-//! below `nvme2` is the path of `nvme2` to `nvme1n1`.
+//! With multipath a namespace of NVMe belongs to a subsystem, and each controller has a hidden path to it:
+//! `nvme1c2n1` below `nvme2` is the path of `nvme2` to `nvme1n1`.
 
 use super::{above, name, numbered, wholes};
 use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind, PciDevice, PciLink};

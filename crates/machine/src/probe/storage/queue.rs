@@ -1,7 +1,8 @@
 //! What the request queue of a block device reports: `/sys/block/sda/queue`
 //! (Documentation/ABI/stable/sysfs-block).
 //!
-//! Which boundary a partition or an array should start on, and how far from it the start lies.
+//! By that it is known which boundary a partition or an array should start on, and how far from it the start
+//! lies.
 
 use crate::probe::machine::Disk;
 use linerate_facts::counters::parse_device_stat;

@@ -5,9 +5,9 @@
 //! A bit a number of the last `WINDOW` says whether it is missing; where none of them is, which is nearly
 //! always, a datagram costs a comparison and an addition.
 //!
-//! The two hosts' clocks need not agree: only differences of (arrival − sending) are used. A train of
-//! datagrams is handed to the kernel at once and comes at once, so it is one sample: its datagrams would show
-//! each other no delay at all and hide that between trains.
+//! For delays the two hosts' clocks need not agree: only differences of (arrival − sending) are used. A train
+//! of datagrams is handed to the kernel at once and comes at once, so it is one sample: its datagrams would
+//! show each other no delay at all and hide that between trains.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,8 +1,8 @@
 //! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the
 //! receiver's feedback, or by a rate.
 //!
-//! Datagrams to where nobody receives: at a rate, without a word with the other end. For a switch that drops
-//! them; who is to receive is asked by all other senders first.
+//! Datagrams may also go to where nobody receives, at a rate, without a word with the other end: for a switch
+//! that drops them. Who is to receive is asked by all other senders first.
 
 use super::super::source;
 use super::super::udp::{PathFacts, UdpSender};

@@ -3,7 +3,7 @@
 //! Full screen is asked of the window manager (EWMH). Walls often run without one; then the window covers its
 //! output by itself, as one that no manager would touch (override-redirect).
 //!
-//! The outputs of a display: what is full screen covers one of them.
+//! What is full screen covers one of the outputs of a display.
 //!
 //! These are RandR's monitors: each output that shows something, an output of two halves as one, and whatever
 //! else somebody has declared to be one (`xrandr --setmonitor`), so that a large display can be cut into

@@ -1,7 +1,8 @@
-//! The channel in words: `P0_Node0_Channel1_Dimm0`, `P0 CHANNEL A`, `ChannelB-DIMM1`, `CPU0_C1D0`.
+//! What the name of a slot says of its channel. Much, where the channel is there in words:
+//! `P0_Node0_Channel1_Dimm0`, `P0 CHANNEL A`, `ChannelB-DIMM1`, `CPU0_C1D0`.
 //!
-//! Slots with a running number only (`PROC 1 DIMM 9`, `CPU0_DIMM_3`), and what follows from full sockets where
-//! no name has a channel.
+//! Little, where the slots have a running number only (`PROC 1 DIMM 9`, `CPU0_DIMM_3`), and what follows from
+//! full sockets where no name has a channel.
 
 use super::{ChannelEvidence, Name, Partition, Reading, Slot};
 use crate::probe::Confidence;
