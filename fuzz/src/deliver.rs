@@ -4,18 +4,16 @@ use linerate::cli::written_again;
 use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
 use linerate::deliver::get::journal::JournalContent;
 use linerate::deliver::held::HeldBytes;
-use linerate::deliver::http::chunked::ChunkedBody;
-use linerate::deliver::http::conditions::{Validators, precondition, range_applies};
-use linerate::deliver::http::date::{parse_date, show_date};
+use linerate::deliver::http::conditions::{Validators, parse_date, precondition, range_applies, show_date};
 use linerate::deliver::http::digest::wanted_digest;
-use linerate::deliver::http::head::{MOST_HEAD_BYTES, parse_request, parse_response};
-use linerate::deliver::http::path::segments;
+use linerate::deliver::http::head::{ChunkedBody, MOST_HEAD_BYTES, parse_request, parse_response};
 use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
-use linerate::deliver::http::url::HttpUrl;
+use linerate::deliver::http::url::{HttpUrl, segments};
 use linerate::deliver::index_page::parse_index;
 use linerate::deliver::listing::Listing;
-use linerate::deliver::s3::answers::{parse_completed, parse_fault, parse_list, parse_upload};
-use linerate::deliver::s3::listed_uploads::{parse_parts, parse_uploads};
+use linerate::deliver::s3::answers::{
+    parse_completed, parse_fault, parse_list, parse_parts, parse_upload, parse_uploads,
+};
 use linerate::deliver::s3::{S3Location, file_below};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Component;

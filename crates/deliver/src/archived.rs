@@ -1,7 +1,7 @@
 //! What `copy --archive` keeps of a name beside its content: mode, owner, time, extended attributes, where a link leads,
 //! which names are of one file. The serving end reads it with a folder's list, the fetching end sets it at what is open.
 
-use crate::http::path::{decoded, encoded};
+use super::http::url::{decoded, encoded};
 use linerate_facts::wording::counted;
 use linerate_system::attributes::{extended_attributes, has_holes, set_extended_attribute};
 use linerate_system::beneath::ConfinedFolder;

@@ -1,7 +1,10 @@
-//! What this host shows of a transfer: its streams' waits, its CPUs, its disks and links, as a measurement, which is
-//! judged as those of all other flows are, and can be kept.
+//! What is known of a transfer in the end. This host shows its streams' waits, its CPUs, its disks and links,
+//! as a measurement, which is judged as those of all other flows are, and can be kept. Its server told the
+//! rate limit that it has, and what came of it with few streams and with many.
 
+use crate::http::head::HeaderLines;
 use crate::stream_tally::{StreamFigures, StreamTally};
+use crate::stream_windows::StreamWindows;
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::HostUse;
 use linerate_facts::sysroot::Sysroot;
@@ -13,6 +16,7 @@ use linerate_measure::measure::{
 use linerate_model::verdict::LimitKind;
 use linerate_model::verdict::thresholds::WAITING;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A stream that was active for less than this share of the time of the busiest says nothing of the transfer.
 const LEAST_ACTIVE: f64 = 0.1;
@@ -125,6 +129,44 @@ pub(crate) fn limit_of(measurement: &Measurement, rate_limit: Option<f64>) -> Tr
         waiting_disk: waits.disk,
         working: measurement.worker_evidence().unwrap_or_default().busy,
     }
+}
+
+/// The header line by which `linerate serve` says its limit, bytes per second for all its clients together.
+pub(crate) const RATE_LIMIT_LINE: &str = "Linerate-Rate-Limit";
+
+/// Of one transfer.
+pub(crate) struct ServerFacts {
+    /// Bytes per second; 0: it says none.
+    rate_limit: AtomicU64,
+    pub(crate) windows: StreamWindows,
+}
+
+impl ServerFacts {
+    /// `alone`: the first stream begins before the others.
+    pub(crate) fn new(alone: bool) -> Self {
+        ServerFacts { rate_limit: AtomicU64::new(0), windows: StreamWindows::new(alone) }
+    }
+
+    /// What an answer said last.
+    pub(crate) fn learn(&self, rate_limit: Option<u64>) {
+        self.rate_limit.store(rate_limit.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// A measurement, with these facts.
+    pub(crate) fn beside(&self, measurement: Measurement) -> Measurement {
+        let rate_limit = Some(self.rate_limit.load(Ordering::Relaxed)).filter(|rate| *rate > 0);
+        Measurement {
+            sender_rate_limit: rate_limit.map(|rate| rate as f64),
+            stream_windows: self.windows.windows(),
+            ..measurement
+        }
+    }
+}
+
+/// The limit that an answer's head says; none: nothing, or what is no rate.
+pub(crate) fn rate_limit_of(headers: &HeaderLines) -> Option<u64> {
+    let text = headers.text(&RATE_LIMIT_LINE.to_ascii_lowercase())?;
+    text.parse().ok().filter(|rate| *rate > 0)
 }
 
 #[cfg(test)]

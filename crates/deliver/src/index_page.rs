@@ -1,8 +1,8 @@
 //! Pages by which other servers show a folder: those of nginx, Apache, Caddy and Python's `http.server`. A page is a
 //! stranger's: of its links only those count that name one thing in that very folder.
 
-use crate::get::local_name::refused_name;
-use crate::http::path::name;
+use super::get::names::refused_name;
+use super::http::url::name;
 use crate::listing::{ListedKind, MOST_NAMES};
 use linerate_facts::printable::foreign;
 use std::collections::BTreeSet;
@@ -170,7 +170,7 @@ fn character(reference: &str) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::path::encoded;
+    use crate::http::url::encoded;
     use proptest::prelude::*;
 
     /// `fixtures/index-pages`: one folder as each server shows it.

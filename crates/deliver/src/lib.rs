@@ -28,7 +28,6 @@ mod progress;
 pub mod put;
 pub mod s3;
 pub mod serve;
-mod server_facts;
 mod stream_tally;
 mod stream_windows;
 pub mod tls;

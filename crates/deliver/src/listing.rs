@@ -1,12 +1,11 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
+use super::get::names::refused_name;
+use super::http::url::{encoded, name};
 use crate::archived::Archived;
-use crate::get::local_name::refused_name;
-use crate::http::path::{encoded, name};
-use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::show_size;
-use linerate_facts::wording::counted;
+use linerate_facts::wording::{counted, in_order};
 use linerate_system::beneath::{ConfinedEntry, EntryKind};
 use maud::{DOCTYPE, PreEscaped, html};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! A transfer while it goes on: how far it is, how fast, and what limits it at present, for a line now and then.
 
+use super::evidence::ServerFacts;
 use crate::evidence::{TransferLimit, held_by, limit_of, measurement_of, workers_within};
 use crate::flow_sockets::FlowSockets;
-use crate::server_facts::ServerFacts;
 use crate::stream_tally::{StreamFigures, StreamTally};
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;

@@ -8,14 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
-pub mod encoding;
 pub mod fact;
 pub mod failure;
 pub mod host;
 mod host_use;
-pub mod memory;
 pub mod metrics;
-pub mod natural_order;
 pub mod printable;
 pub mod protocol;
 pub mod random;

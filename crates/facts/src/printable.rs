@@ -1,6 +1,9 @@
-//! Names from outside made fit to be shown: no control characters (a device name must not move the cursor),
-//! no direction overrides (it must not reorder the line), and how many columns of a terminal a text takes.
+//! Names from outside made fit to be shown: no control characters (a device name must not move the cursor), no
+//! direction overrides (it must not reorder the line), and how many columns of a terminal a text takes.
+//!
+//! A text from outside may have another encoding than UTF-8.
 
+use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar;
 
 /// Replaces what could act on the screen instead of being shown on it. Line ends and tabs become spaces.
@@ -126,6 +129,19 @@ pub fn ascii(text: &str) -> String {
     plain
 }
 
+/// The bytes in UTF-8, without the mark that may be before them. UTF-16 is what PowerShell writes of what it redirects; all else
+/// is as it is.
+pub fn utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let unit = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return Cow::Borrowed(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
+    };
+    let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    let text: String = char::decode_utf16(units).map(|found| found.unwrap_or('\u{fffd}')).collect();
+    Cow::Owned(text.into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +189,13 @@ mod tests {
         let text = "≥ 1.5 ± 0.1 GB/s – “disk vda” → 4 × 1 MiB…";
         assert_eq!(ascii(text), ">= 1.5 +- 0.1 GB/s - \"disk vda\" > 4 x 1 MiB~");
         assert_eq!(ascii("größe\u{a0}1"), "gr??e 1");
+    }
+
+    #[test]
+    fn marks_go_and_utf_16_is_read() {
+        assert_eq!(utf8(b"\xef\xbb\xbfa").as_ref(), b"a");
+        assert_eq!(utf8(b"\xff\xfea\0b\0").as_ref(), b"ab");
+        assert_eq!(utf8(b"\xfe\xff\0a\0b\0").as_ref(), b"ab");
+        assert_eq!(utf8(b"a\0b").as_ref(), b"a\0b");
     }
 }

@@ -1,4 +1,6 @@
-//! Counts and lists in words.
+//! Counts and lists in words, and names in the order of people.
+
+use std::cmp::Ordering;
 
 /// `1 core`, `2 cores`.
 pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
@@ -62,9 +64,34 @@ pub fn time(seconds: f64) -> String {
     counted((seconds / unit).round() as u64, word)
 }
 
+/// Device names as people order them: `eth2` before `eth10`.
+pub fn in_order(a: &str, b: &str) -> Ordering {
+    let key = |name: &str| {
+        let letters = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
+        let digits =
+            name[letters..].find(|c: char| !c.is_ascii_digit()).map_or(name.len(), |at| letters + at);
+        (
+            name[..letters].to_string(),
+            name[letters..digits].parse::<u64>().unwrap_or(0),
+            name[digits..].to_string(),
+        )
+    };
+    let ((a_letters, a_number, a_rest), (b_letters, b_number, b_rest)) = (key(a), key(b));
+    let first = a_letters.cmp(&b_letters).then(a_number.cmp(&b_number));
+    if first != Ordering::Equal {
+        return first;
+    }
+    // Both rests are shorter, or both are empty: the comparison ends.
+    match (a_rest.is_empty(), b_rest.is_empty()) {
+        (false, false) => in_order(&a_rest, &b_rest).then_with(|| a.cmp(b)),
+        _ => a_rest.cmp(&b_rest).then_with(|| a.cmp(b)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn times_have_the_unit_that_a_person_waits_in() {
@@ -83,5 +110,23 @@ mod tests {
         assert_eq!((listed(&["a"], 1).as_str(), listed(&[], 1).as_str()), ("a", ""));
         assert_eq!(first_of(&["a", "b", "c"], 3), "a, b, c");
         assert_eq!(first_of(&["a", "b", "c", "d"], 3), "a, b and 2 more");
+    }
+
+    #[test]
+    fn names_in_the_order_of_people() {
+        let mut names = ["eth10", "eth2", "nvme0n1p10", "lo", "nvme0n1p2", "nvme0n1", "eth02"];
+        names.sort_by(|a, b| in_order(a, b));
+        assert_eq!(names, ["eth02", "eth2", "eth10", "lo", "nvme0n1", "nvme0n1p2", "nvme0n1p10"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_have_an_order(names in proptest::collection::vec("[a-c0-9é]{0,8}", 0..30)) {
+            let mut sorted = names.clone();
+            sorted.sort_by(|a, b| in_order(a, b));
+            for pair in sorted.windows(2) {
+                prop_assert!(in_order(&pair[0], &pair[1]) != Ordering::Greater);
+            }
+        }
     }
 }

@@ -11,7 +11,6 @@ mod fio;
 mod fio_job;
 mod fio_json;
 mod iperf3;
-mod iperf3_figure;
 mod iperf3_json;
 mod iperf3_path;
 mod lenient;
@@ -21,8 +20,8 @@ mod verdict;
 
 use document::DocumentKind;
 use iperf3::Tests;
-use linerate_facts::encoding::utf8;
 use linerate_facts::fact::Fact;
+use linerate_facts::printable::utf8;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;

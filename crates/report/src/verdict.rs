@@ -2,8 +2,8 @@
 //! which words.
 
 use super::figure::{Figure, Unit, rate};
-use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::printable;
+use linerate_facts::wording::in_order;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind, RunFlow};

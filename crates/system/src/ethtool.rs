@@ -1,23 +1,15 @@
 //! What a driver reports of a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
-//! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `change` and at the end of
-//! `settings`, changes, which do.
+//! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `settings`, changes, which do.
 //!
-//! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with
-//! `ENODEV`.
+//! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with `ENODEV`.
 
-mod change;
-mod driver;
-mod features;
 mod link;
 mod settings;
-mod statistics;
 mod strings;
 
-pub use driver::Driver;
 pub use link::{Duplex, Link};
-pub use settings::Coalescing;
-pub use settings::Fec;
-pub use settings::{Channels, Pause, Rings};
+pub use settings::{Channels, Coalescing, Fec, Pause, Rings};
+pub use strings::Driver;
 
 use rustix::net::{AddressFamily, SocketType};
 use std::cell::OnceCell;

@@ -1,17 +1,24 @@
-//! Process groups: ending a program with all that it started itself, or with the one that started it; whether this one
-//! has its terminal. A child that is this program again: what it is handed down, and that it does not outlive its parent.
+//! Processes and what the kernel does for them. Groups: ending a program with all that it started itself, or
+//! with the one that started it; whether this one has its terminal. A child that is this program again: what
+//! it is handed down, and that it does not outlive its parent.
+//!
+//! What a process asks of the kernel for itself: its limits of resources, and how deep cores may sleep while
+//! it works.
+//!
+//! Threads may take only what nobody else wants: of the CPUs (SCHED_IDLE, sched(7)) and of the disks (the idle
+//! class of ioprio_set(2), which the schedulers bfq and mq-deadline heed).
 
 use crate::clock;
 use crate::stop::Stop;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getppid, kill_process, kill_process_group, pidfd_open,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getppid, getrlimit, kill_process, kill_process_group,
+    pidfd_open, set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::set_name;
 use std::ffi::CStr;
-use std::fs::File;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -114,6 +121,80 @@ pub fn handed_down(number: RawFd, parent: u32) -> Option<File> {
     Some(pipe)
 }
 
+/// Soft limit of memory that this process may lock (RLIMIT_MEMLOCK), bytes; `None` is unlimited.
+pub fn memlock_bytes() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// Hard limit of the same: as much may this process give itself; `None` is unlimited.
+pub fn memlock_most_bytes() -> Option<u64> {
+    getrlimit(Resource::Memlock).maximum
+}
+
+/// Sets the soft limit of the same, at most the hard one; needs no privilege.
+pub fn set_memlock_bytes(current: Option<u64>) -> io::Result<()> {
+    let maximum = getrlimit(Resource::Memlock).maximum;
+    setrlimit(Resource::Memlock, Rlimit { current, maximum }).map_err(io::Error::from)
+}
+
+/// ioprio_set(2): of one thread.
+const IOPRIO_WHO_PROCESS: libc::c_long = 1;
+
+/// Class 3, above thirteen bits of data (include/uapi/linux/ioprio.h).
+const IOPRIO_CLASS_IDLE: libc::c_long = 3 << 13;
+
+/// Does `work` on a thread that is idle, and waits for it. Threads that it starts are idle as well: they inherit
+/// both classes (clone(2)). Where that is refused, `work` is done all the same.
+pub fn done_idle<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let body = || {
+        // Who has to know it asks before.
+        let _ = become_idle();
+        work()
+    };
+    let done = std::thread::scope(|scope| scope.spawn(body).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Whether a thread of this process may be idle: a seccomp filter may forbid it.
+pub fn check_allowed() -> io::Result<()> {
+    let outcome = std::thread::spawn(become_idle).join();
+    outcome.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+}
+
+fn become_idle() -> io::Result<()> {
+    let priority: libc::c_int = 0;
+    // By its number: musl's own function refuses, since POSIX means the whole process where Linux means a thread.
+    // SAFETY: 0 is the calling thread; the kernel's `sched_param` is one int, read during the call alone.
+    let set =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority) };
+    if set != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: plain numbers; 0 is the calling thread.
+    let set = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) };
+    if set != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The kernel's door for it; open to root only, unless an administrator said otherwise.
+const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// No core sleeps deeper than asked for as long as this lives; the kernel takes it back when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct Awake {
+    _held: std::fs::File,
+}
+
+impl Awake {
+    /// Asks for cores that wake up within this many microseconds (PM QoS,
+    /// docs.kernel.org/power/pm_qos_interface.html).
+    pub fn hold(microseconds: i32) -> io::Result<Awake> {
+        let mut device = OpenOptions::new().write(true).open(DEVICE)?;
+        device.write_all(&microseconds.to_ne_bytes())?;
+        Ok(Awake { _held: device })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +265,38 @@ mod tests {
         assert!(child.try_wait().expect("a child").is_none());
         signal(child.id(), libc::SIGTERM);
         assert!(!child.wait().expect("an end").success());
+    }
+
+    #[test]
+    fn the_soft_limit_goes_down_and_up_again() {
+        let (now, most) = (super::memlock_bytes(), super::memlock_most_bytes());
+        super::set_memlock_bytes(Some(now.unwrap_or(u64::MAX).min(64 << 10))).expect("down");
+        assert_eq!(super::memlock_most_bytes(), most);
+        super::set_memlock_bytes(now).expect("up");
+        assert_eq!(super::memlock_bytes(), now);
+    }
+
+    #[test]
+    fn the_limit_is_the_one_that_proc_shows() {
+        let text = std::fs::read_to_string("/proc/self/limits").expect("/proc is mounted");
+        let line = text.lines().find(|line| line.starts_with("Max locked memory")).expect("the line");
+        let soft = line.split_ascii_whitespace().nth(3).expect("a soft limit");
+        assert_eq!(soft.parse().ok(), super::memlock_bytes());
+    }
+
+    fn classes() -> (i32, i64) {
+        // SAFETY: plain numbers; 0 is the calling thread.
+        unsafe { (libc::sched_getscheduler(0), libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0)) }
+    }
+
+    #[test]
+    fn what_an_idle_thread_starts_is_idle_and_the_caller_is_not() {
+        if let Err(error) = check_allowed() {
+            return eprintln!("skipped: no idle threads here: {error}");
+        }
+        let before = classes();
+        let of_child = done_idle(|| std::thread::spawn(classes).join().expect("a thread"));
+        assert_eq!(of_child, (libc::SCHED_IDLE, IOPRIO_CLASS_IDLE));
+        assert_eq!(classes(), before);
     }
 }

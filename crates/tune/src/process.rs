@@ -9,8 +9,7 @@ use linerate_facts::units::show_size;
 use linerate_measure::measure::streams::StreamDirection;
 use linerate_measure::run::again::{FigureKind, ProcessOptions};
 use linerate_model::plan::Pin;
-use linerate_system::latency::Awake;
-use linerate_system::limits::{memlock_bytes, memlock_most_bytes, set_memlock_bytes};
+use linerate_system::process::{Awake, memlock_bytes, memlock_most_bytes, set_memlock_bytes};
 use serde::Serialize;
 use std::io;
 

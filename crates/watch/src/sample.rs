@@ -4,7 +4,7 @@ use super::kept::FileReading;
 use super::model::Processes;
 use super::pace::{NoThread, PolledSource};
 use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading};
-use linerate_facts::counters::meter_programs::{Program, TimedWatts, ipmi, power_command};
+use linerate_facts::counters::meters::{Program, TimedWatts, ipmi, power_command};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;

@@ -2,8 +2,7 @@
 
 use super::{ClientSettings, HttpConnection};
 use crate::get::error::{GetError, MOST_ANSWER_BYTES};
-use crate::http::chunked::ChunkedBody;
-use crate::http::head::ResponseHead;
+use crate::http::head::{ChunkedBody, ResponseHead};
 use crate::http::url::HttpUrl;
 use crate::patience::busy_wait;
 use linerate_facts::printable::foreign;

@@ -2,7 +2,7 @@
 //! (RFC 8305), so that a dead one costs a short while, and only once.
 
 use super::ClientSettings;
-use super::address_book::TakenAddress;
+use super::settings::TakenAddress;
 use crate::dialled::AwaitedConnections;
 use crate::get::error::GetError;
 use crate::http::url::HttpUrl;

@@ -1,9 +1,7 @@
 //! One connection to a server: opened at one of its addresses that answers, asked again and again.
 
-mod address_book;
 pub(crate) mod ask;
 mod connect;
-mod nic;
 mod settings;
 mod wire;
 
@@ -15,14 +13,14 @@ use crate::patience::Quiet;
 use crate::stream_tally::StreamTally;
 #[cfg(test)]
 use crate::tests::network;
-use address_book::TakenAddress;
 use connect::connect;
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
 use linerate_system::socket::tcp_info;
-pub use nic::LocalNic;
 pub(crate) use settings::ClientSettings;
+pub use settings::LocalNic;
+use settings::TakenAddress;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! So is a local file that may have the server's content already.
 
 use super::error::GetError;
-use super::kept_blocks::still_there;
+use super::journal::still_there;
 use super::pieces::BlockRun;
 use super::plan::WantedFile;
 use super::remote::{Remote, RemoteFile, probe};

@@ -2,7 +2,7 @@
 //! but this user; a small one without a name, which spares the folder two changes.
 
 use super::error::GetError;
-use super::local_name::{JOURNAL, PART};
+use super::names::{JOURNAL, PART};
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::{folder_of, grow_to, reserve_to};
@@ -234,7 +234,7 @@ fn is_one(error: &io::Error, of: &[Errno]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::get::local_name::is_unfinished;
+    use crate::get::names::is_unfinished;
 
     #[test]
     fn a_part_is_held_by_one_and_lands_on_nothing() {

@@ -3,11 +3,10 @@
 use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::archived::Archived;
+use crate::evidence::ServerFacts;
 use crate::http::url::HttpUrl;
-use crate::server_facts::ServerFacts;
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -2,10 +2,9 @@
 
 use super::error::GetError;
 use super::finished_files::FinishedFiles;
-use super::part_request::{AHEAD_BYTES, begin_part, range_lines};
 use super::pieces::BlockRun;
 use super::plan::{GetPlan, WantedFile};
-use super::remote::{Remote, RemoteFile, probe};
+use super::remote::{AHEAD_BYTES, Remote, RemoteFile, begin_part, probe, range_lines};
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;

@@ -8,7 +8,7 @@ use super::plan::{GetPlan, WantedFile};
 use super::routes::Routes;
 use super::stream::GetStream;
 use super::{ClientSettings, GetError};
-use crate::server_facts::ServerFacts;
+use crate::evidence::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tests::network::{self, FarEnd};
 use crate::tls::TlsTrust;

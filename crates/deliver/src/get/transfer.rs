@@ -1,8 +1,7 @@
 //! One file that is being fetched: which of its blocks are there, which stream has which, what went wrong.
 
 use super::error::GetError;
-use super::journal::{BlockMark, JournalHead, TransferJournal};
-use super::kept_blocks::still_there;
+use super::journal::{BlockMark, JournalHead, TransferJournal, still_there};
 use super::part::{PartFile, journal_path};
 use super::pieces::{BlockRun, block_length, first_of, joined, runs_of};
 use super::remote::RemoteFile;

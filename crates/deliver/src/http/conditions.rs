@@ -1,7 +1,8 @@
-//! Whether a request is to be answered with the file, by what the client has of it already (RFC 9110 section 13).
+//! Whether a request is to be answered with the file, by what the client has of it already (RFC 9110 section
+//! 13), and times as HTTP writes them (section 5.6.7): seconds since 1970, UTC.
 
-use super::date::parse_date;
 use super::head::HeaderLines;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// What tells one content of a file from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,20 @@ fn entity_tags(lines: &[&[u8]]) -> Vec<String> {
     tags
 }
 
+/// The last second of the year 9999: later times have no four digits.
+const LAST: u64 = 253_402_300_799;
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub fn show_date(seconds: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
+}
+
+/// One of the three forms; none where it is no time since 1970.
+pub fn parse_date(text: &str) -> Option<u64> {
+    let time = httpdate::parse_http_date(text).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::head::parse_request;
@@ -88,8 +103,11 @@ mod tests {
     use proptest::prelude::*;
 
     const MODIFIED: u64 = 784_111_777;
+
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn file() -> Validators {
@@ -152,6 +170,51 @@ mod tests {
         #[test]
         fn any_tags_are_read(text in "[W/\", a*]{0,30}") {
             prop_assert!(entity_tags(&[text.as_bytes()]).iter().all(|tag| !tag.is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_three_forms_are_one_time() {
+        let time = 784_111_777;
+        assert_eq!(show_date(time), "Sun, 06 Nov 1994 08:49:37 GMT");
+        for text in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        {
+            assert_eq!(parse_date(text), Some(time), "{text}");
+        }
+        assert_eq!(show_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(show_date(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for wrong in [
+            "",
+            "0",
+            "-1",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 31 Feb 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1969 08:49:37 GMT",
+            "Sun, 06 Nov 1994 24:00:00 GMT",
+            "Sun, 06 Nov 1994 08:49 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Sun, +6 Nov 1994 08:49:37 GMT",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse_date(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_read_as_it_was_written(seconds in 0..=LAST) {
+            prop_assert_eq!(parse_date(&show_date(seconds)), Some(seconds));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,40}") {
+            let _ = parse_date(&text);
         }
     }
 }

@@ -1,11 +1,8 @@
 //! HTTP/1.1 as the two ends need it: heads within bounds, ranges, conditions, times, paths and URLs. Pure: nothing
 //! here touches a socket or a file.
 
-pub mod chunked;
 pub mod conditions;
-pub mod date;
 pub mod digest;
 pub mod head;
-pub mod path;
 pub mod ranges;
 pub mod url;

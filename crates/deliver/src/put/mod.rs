@@ -3,19 +3,18 @@
 
 mod body;
 pub(crate) mod error;
-mod sent_bytes;
 pub(crate) mod sources;
 mod stream;
 
+use super::evidence::ServerFacts;
+use super::s3::upload::abort;
 use crate::client::{ClientSettings, HttpConnection};
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::S3Store;
-use crate::s3::abort::abort;
 use crate::s3::upload::Uploads;
 use crate::serve::BearerToken;
-use crate::server_facts::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::stream_windows::{StreamWindows, shows_one_alone};
 use crate::tls::TlsTrust;
@@ -23,9 +22,8 @@ pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::{TransferFile, TransferOutcome, TransferResult};
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use linerate_transport::flow::rate_limit::RateLimit;
 pub use sources::{SourceFile, SourceSelection, select};
 use std::collections::{BTreeSet, VecDeque};

@@ -2,8 +2,7 @@
 
 use super::error::PutError;
 use crate::get::is_unfinished;
-use crate::http::path::encoded;
-use crate::http::url::HttpUrl;
+use crate::http::url::{HttpUrl, encoded};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::Metadata;

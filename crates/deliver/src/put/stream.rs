@@ -1,7 +1,7 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
+use super::body::SentBytes;
 use super::error::PutError;
-use super::sent_bytes::SentBytes;
 use super::sources::SourceFile;
 use super::{PutWork, ServerKind, failed_file};
 use crate::blocks::{BlockSum, HASH};
@@ -11,14 +11,13 @@ use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::GetError;
 use crate::held::{HeldBytes, sum_of};
-use crate::http::date::{parse_date, show_date};
+use crate::http::conditions::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::patience::Retries;
 use crate::stream_tally::StreamTally;
 use linerate_measure::run::{TransferFile, TransferOutcome};
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;

@@ -4,7 +4,7 @@ use super::answers::{AnswerError, StoreFault};
 use super::location::S3Location;
 use super::store::S3Store;
 use crate::get::error::GetError;
-use crate::http::date::parse_date;
+use crate::http::conditions::parse_date;
 use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;
 use linerate_facts::wording::counted;

@@ -2,15 +2,14 @@
 
 use super::answers::{ListedObject, ObjectPage, parse_list};
 use super::error::S3Error;
-use super::location::S3Location;
-use super::names::{file_below, file_name};
+use super::location::{S3Location, file_below, file_name};
 use super::requests::{ask_text, probe};
 use super::store::S3Store;
 use crate::client::{ClientSettings, HttpConnection};
 use crate::get::error::GetError;
 use crate::get::plan::WantedFile;
 use crate::get::{FileSelection, MOST_FILES};
-use crate::http::path::encoded;
+use crate::http::url::encoded;
 use crate::patience::Retries;
 use std::collections::BTreeSet;
 use std::path::Path;

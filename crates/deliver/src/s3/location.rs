@@ -1,11 +1,15 @@
-//! `s3://BUCKET/KEY` as a user gives it.
+//! `s3://BUCKET/KEY` as a user gives it, and keys as names of files: a key may be any text, a name leads
+//! nowhere else.
 
+use crate::get::names::refused_name;
 use std::fmt::{Display, Formatter};
+use std::path::PathBuf;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// The longest key that S3 has.
 const MOST_KEY_BYTES: usize = 1024;
+
 /// Buckets of AWS have 63 letters at most, old ones and those of other stores more.
 const MOST_BUCKET_BYTES: usize = 255;
 
@@ -85,10 +89,32 @@ impl Display for S3Location {
     }
 }
 
+/// The deepest folder of a key.
+const MOST_DEPTH: usize = 64;
+
+/// The way of a key below a folder, and whether it is a folder itself (it ends with a slash); or why there is none.
+pub fn file_below(key: &str) -> Result<(PathBuf, bool), &'static str> {
+    let (names, is_folder) = key.strip_suffix('/').map_or((key, false), |rest| (rest, true));
+    let mut path = PathBuf::new();
+    for (depth, name) in names.split('/').enumerate() {
+        path.push(file_name(name)?);
+        if depth >= MOST_DEPTH {
+            return Err("it is too deep");
+        }
+    }
+    Ok((path, is_folder))
+}
+
+/// One name.
+pub(super) fn file_name(name: &str) -> Result<&str, &'static str> {
+    refused_name(name.as_bytes()).map_or(Ok(name), Err)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::path::{Component, Path};
 
     #[test]
     fn locations_as_users_write_them() {
@@ -121,6 +147,29 @@ mod tests {
         fn any_text_is_read_or_refused(text in "(s3://)?[a-z.-]{0,5}.{0,40}") {
             if let Ok(location) = text.parse::<S3Location>() {
                 prop_assert_eq!(location.to_string().parse::<S3Location>(), Ok(location));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_lead_elsewhere_are_no_names() {
+        for key in
+            ["..", "../a", "/a", "//a", "a//b", "a/../b", "a/./b", "", "/", "a\0b", "a//", ".a.linerate-part"]
+        {
+            assert!(file_below(key).is_err(), "{key:?}");
+        }
+        assert!(file_below(&"x".repeat(256)).is_err() && file_below(&"a/".repeat(99)).is_err());
+        assert_eq!(file_below("a/b c/…"), Ok((Path::new("a/b c/…").into(), false)));
+        assert_eq!(file_below("a/b/"), Ok((Path::new("a/b").into(), true)));
+        assert_eq!(file_below("..."), Ok((Path::new("...").into(), false)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_leads_out(key in "([./\\\\]|\\.\\.|\u{0}|[a-c]|\\PC){0,20}") {
+            if let Ok((path, _)) = file_below(&key) {
+                prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
+                prop_assert!(path.components().count() > 0);
             }
         }
     }

@@ -1,25 +1,22 @@
 //! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum.
 
-use super::abort::abort;
 use super::answers::{parse_completed, parse_upload};
 use super::body::{BodySums, modified, modified_line, sum_line};
 use super::error::S3Error;
 use super::requests::{ask_text, probe, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
-use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, part_bytes, upload_url};
+use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, abort, part_bytes, upload_url};
 use crate::body_paths::CALL_BYTES;
 use crate::client::ask::{ask_again, connected, read_body};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
 use crate::get::error::GetError;
 use crate::http::head::ResponseHead;
-use crate::http::path::encoded;
-use crate::http::url::HttpUrl;
+use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
 use linerate_measure::run::TransferOutcome;
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use linerate_transport::agent::to_hex;
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata};

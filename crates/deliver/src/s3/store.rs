@@ -3,8 +3,7 @@
 use super::credentials::S3Credentials;
 use super::location::S3Location;
 use super::signature::{EMPTY_SHA256, SignedRequest, SigningScope, authorization};
-use crate::http::path::{decoded, encoded};
-use crate::http::url::HttpUrl;
+use crate::http::url::{HttpUrl, decoded, encoded};
 use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;

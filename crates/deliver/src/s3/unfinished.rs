@@ -1,14 +1,13 @@
 //! The upload of a `put` that was killed: found at the store by its key, and gone on with where what the store has of it
 //! is of this file. So nothing has to be kept on this host, and another one can go on as well.
 
+use super::answers::{ListedPart, PartPage, parse_parts, parse_uploads};
 use super::error::S3Error;
-use super::listed_uploads::{ListedPart, PartPage, parse_parts, parse_uploads};
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{OpenUpload, part_bytes_of, part_range};
 use crate::get::error::GetError;
-use crate::http::path::encoded;
-use crate::http::url::HttpUrl;
+use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,10 +1,14 @@
-//! Objects that go in parts, several at a time: which part is whose, and how an upload ends.
+//! Objects that go in parts, several at a time: which part is whose, and how an upload ends, also one that
+//! does not come to its own end.
 
-use super::answers::show_parts;
-use super::listed_uploads::ListedPart;
+use super::answers::{ListedPart, show_parts};
+use super::requests::ask_text;
+use super::store::S3Store;
 use super::sums::{ObjectSum, SumAlgorithm};
-use crate::http::path::encoded;
-use crate::http::url::HttpUrl;
+use crate::client::ClientSettings;
+use crate::get::error::GetError;
+use crate::http::url::{HttpUrl, encoded};
+use crate::patience::Retries;
 use crate::put::error::PutError;
 use crate::put::sources::SourceFile;
 use linerate_system::lock;
@@ -13,18 +17,23 @@ use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An object of at most so many bytes goes whole, and no part but the last is smaller; S3 takes none below 5 MiB.
 const LEAST_PART_BYTES: u64 = 8 << 20;
+
 /// Larger parts lose more when a connection breaks.
 const USUAL_PART_BYTES: u64 = 64 << 20;
+
 /// What S3 takes as a part that is not the last.
 const S3_PART_BYTES: std::ops::RangeInclusive<u64> = 5 << 20..=5 << 30;
+
 /// The most parts of an object.
 const MOST_PARTS: u64 = 10_000;
+
 /// Parts for each stream, so that all end together.
 const PARTS_PER_STREAM: u64 = 4;
+
 /// How parts are summed: the sum of the object follows from those of its parts.
 pub(crate) const ALGORITHM: SumAlgorithm = SumAlgorithm::Crc64Nvme;
 
@@ -242,6 +251,38 @@ impl Uploads {
 pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
     let url = &upload.file.url;
     url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
+}
+
+/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all.
+const ABORT_TRIES: u32 = 4;
+
+const ABORT_WAITS: u32 = 2;
+
+/// What the store has of an upload is thrown away; where that fails, who does it instead.
+pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
+    let url = upload_url(upload);
+    let place = store.place(&upload.file.url);
+    let mut retries = Retries::new(ABORT_TRIES, Duration::ZERO);
+    let aborted = loop {
+        let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
+        // Parts that were on their way are still coming in: a store may stumble over them.
+        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false));
+        let Some(wait) = wait else { break asked };
+        settings.stop.wait(ABORT_WAITS * wait);
+    };
+    match aborted {
+        Ok(_) | Err(GetError::NotFound { .. }) => {}
+        Err(GetError::Store(error)) if error.is_no_upload() => {}
+        Err(why) => {
+            return Err(PutError::NotAborted {
+                place: Box::new(place),
+                id: upload.open.id.clone(),
+                why: why.to_string(),
+            });
+        }
+    }
+    store.closed_upload(&upload.open.id);
+    Ok(())
 }
 
 #[cfg(test)]

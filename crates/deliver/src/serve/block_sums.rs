@@ -2,15 +2,14 @@
 //! long as its client is there.
 
 use super::Shared;
-use super::opened::OpenedFile;
 use super::reply::{Reply, of_error};
+use super::tree::OpenedFile;
 use crate::blocks::{BlockRequest, BlockSum};
 use crate::body_paths::is_cold;
 use crate::file_id::FileId;
 use linerate_system::buffers::{Lease, Pool};
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::readiness::has_hung_up;
+use linerate_system::{clock, lock};
 use linerate_transport::admission::{Permit, Permits, origin};
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::fs::File;

@@ -2,11 +2,10 @@
 //! long a client is waited for is this one's.
 
 use super::Shared;
-use super::opened::OpenedFile;
-use super::sending::flush;
-use super::served_stream::ServedStream;
+use super::served_stream::{ServedStream, flush};
 use super::sums::Summing;
 use super::tally::Tally;
+use super::tree::OpenedFile;
 use crate::body_paths::{BodyPaths, LEAST_DIRECT_BYTES, PIECE_BYTES, call_bytes};
 use crate::flow_sockets::SocketRoute;
 use crate::patience::{Patience, SLOW_TIME};

@@ -1,7 +1,6 @@
 //! One connection: requests one after another, each within its time. While it waits for its client it has no thread.
 
 use super::Shared;
-use super::access_log::AccessLine;
 use super::answer::{Answer, Asking, answer, refused};
 use super::body::BodySender;
 use super::handshake::{Admission, Security};
@@ -9,7 +8,7 @@ use super::reply::Reply;
 use super::rest::{Next, Rest};
 use super::served_stream::ServedStream;
 use super::take::{BodyReader, HeldFile, take};
-use super::tally::Tally;
+use super::tally::{AccessLine, Tally};
 use super::work::{LaterRequest, Turn, Work};
 use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;

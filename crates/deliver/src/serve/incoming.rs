@@ -1,13 +1,13 @@
-//! A file that is coming in: its part, and the room for it, which is taken as the bytes come and given back where they
-//! do not come.
+//! A file that is coming in: its part, and the room for it, which is taken as the bytes come and given back
+//! where they do not come. Parts that no client came back for go after a day.
 
+use super::Shared;
 use crate::get::GetError;
 use crate::get::part::PartFile;
 use linerate_facts::room::StorageLimits;
 use linerate_system::beneath::ConfinedFolder;
-use linerate_system::clock;
 use linerate_system::file::reserve_to;
-use linerate_system::{Errno, lock};
+use linerate_system::{Errno, clock, lock};
 use linerate_transport::admission::{NoPermit, Permit, Permits, origin};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,12 +20,14 @@ use std::time::{Duration, Instant};
 
 /// Files that come at a time; one client gets half of them, as many as the streams that `linerate put` has at most.
 const MOST_FILES: usize = 128;
+
 /// So long after a file was refused for want of a permit those that hardly come are given up sooner.
 const SHORT_TIME: Duration = Duration::from_secs(1);
 
 /// Room is reserved ahead for as much as came, between these two: files that come side by side lie in large pieces on
 /// the disk, and a client that sends little has little reserved.
 const LEAST_AHEAD_BYTES: u64 = 1 << 20;
+
 const MOST_AHEAD_BYTES: u64 = 64 << 20;
 
 /// What clients may store, and how many at a time.
@@ -66,7 +68,7 @@ impl Incoming {
     }
 
     /// An unfinished file of so many bytes is gone.
-    pub(super) fn gave_back(&self, bytes: u64) {
+    fn gave_back(&self, bytes: u64) {
         let mut grown = lock(&self.grown);
         *grown = grown.saturating_sub_unsigned(bytes);
     }
@@ -200,4 +202,70 @@ impl Drop for IncomingFile {
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+/// A client that goes on with a part does so within this.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes those that are old, now and each time that `every` is over, until the server ends.
+pub(super) fn remove_old_parts(shared: &Shared<'_>, every: Duration) {
+    let started = clock::date();
+    loop {
+        let removed = shared.tree.remove_unfinished(clock::date() - KEPT, shared.stop);
+        for (path, bytes) in removed {
+            tracing::info!(path = %path.display(), bytes, "an unfinished file of more than a day was removed");
+            // What was there before the start was never counted.
+            if clock::date() - KEPT > started {
+                shared.incoming.gave_back(bytes);
+            }
+        }
+        if shared.stop.wait(every) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FileServerSettings, ServedTree};
+    use super::*;
+    use linerate_facts::room::StorageLimits;
+    use linerate_system::stop::Stop;
+    use std::collections::BTreeSet;
+    use std::time::{Instant, SystemTime};
+
+    #[test]
+    fn old_parts_go_each_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tree = ServedTree::open(&[folder.path().to_path_buf()]).expect("a tree");
+        let settings = FileServerSettings {
+            connections: 2,
+            handshakes: 2,
+            bytes_per_second: None,
+            token: None,
+            names: Vec::new(),
+            writable: Some(StorageLimits::default()),
+            tls: None,
+            disks: BTreeSet::new(),
+        };
+        let stop = Stop::new();
+        let shared = Shared::new(&tree, &settings, &stop);
+        let left = std::thread::scope(|scope| {
+            scope.spawn(|| remove_old_parts(&shared, Duration::from_millis(5)));
+            let left = (0..3).find(|number| {
+                let path = folder.path().join(format!(".{number}.linerate-part"));
+                std::fs::write(&path, "text").expect("written");
+                let file = std::fs::File::open(&path).expect("opened");
+                file.set_modified(SystemTime::now() - KEPT - Duration::from_secs(2)).expect("a time");
+                let begun = Instant::now();
+                while path.exists() && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                path.exists()
+            });
+            stop.end();
+            left
+        });
+        assert_eq!(left, None);
+    }
 }

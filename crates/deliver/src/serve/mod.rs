@@ -1,41 +1,32 @@
 //! A server of files: HTTP/1.1 for any client, read-only unless it may take files, too. As many connections as there
 //! are permits, a few of them on threads at a time; nothing but the tree is ever opened.
 
-mod access_log;
 mod answer;
 mod block_sums;
 mod body;
 mod connection;
-mod fair_queue;
 mod flow;
 mod handshake;
 mod incoming;
-mod kernel_tls;
 mod lists;
-mod opened;
 mod ready;
 mod reply;
 mod rest;
-mod sending;
 mod served_stream;
 mod sums;
 mod take;
 mod tally;
 mod threads;
 mod tree;
-mod unfinished;
-mod waiting;
 mod work;
 
 use crate::dialled::DialledConnections;
 use crate::tls::ServerTls;
-pub use access_log::AccessLog;
 use block_sums::SumReads;
 use connection::{Connection, turn_away};
 use flow::{HostWatch, ServedFlow};
 use handshake::{Admission, HANDSHAKE_TIME};
-use incoming::Incoming;
-use kernel_tls::KernelTls;
+use incoming::{Incoming, remove_old_parts};
 use linerate_facts::failure::Failure;
 use linerate_facts::room::StorageLimits;
 use linerate_measure::measure::Measurement;
@@ -48,7 +39,8 @@ pub use linerate_transport::agent::BearerToken;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_web::Guard;
 use lists::SharedLists;
-use opened::SharedFiles;
+use ready::WaitingConnections;
+use served_stream::KernelTls;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -58,11 +50,11 @@ use std::time::Duration;
 use sums::{KeptDigests, KeptSums};
 #[cfg(test)]
 pub(crate) use take::tests::{ServingConnection, ServingFolder};
+pub use tally::AccessLog;
 use tally::Tally;
 use threads::{ServerThreads, ThreadUse, Work};
 pub use tree::ServedTree;
-use unfinished::remove_old_parts;
-use waiting::WaitingConnections;
+use tree::SharedFiles;
 
 /// Connections that are accepted in a row.
 const MOST_ACCEPTED: usize = 256;

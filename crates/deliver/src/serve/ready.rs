@@ -1,9 +1,13 @@
-//! Connections that wait for a thread, and how many threads there are for them.
+//! Connections that wait. For a thread: in a queue in which the clients take turns, however much each of them
+//! has in it, and there are so many threads. For their clients: without any.
 
 use super::connection::Connection;
-use super::fair_queue::FairQueue;
 use super::work::ThreadUse;
-use linerate_system::lock;
+use linerate_system::readiness::{Interest, ManySockets};
+use linerate_system::{clock, lock};
+use linerate_transport::admission::origin;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -123,5 +127,124 @@ impl<'s> ReadyConnections<'s> {
 impl ReadyState<'_> {
     fn lacks_threads(&self) -> bool {
         self.ready.len() > self.idle + self.starting
+    }
+}
+
+/// Entries by their client: one of each in turn, those of one client first come, first served.
+struct FairQueue<T> {
+    of_client: HashMap<IpAddr, VecDeque<T>>,
+    /// Clients that have entries, the next one first.
+    turns: VecDeque<IpAddr>,
+    count: usize,
+}
+
+impl<T> Default for FairQueue<T> {
+    fn default() -> Self {
+        FairQueue { of_client: HashMap::new(), turns: VecDeque::new(), count: 0 }
+    }
+}
+
+impl<T> FairQueue<T> {
+    fn push(&mut self, client: IpAddr, entry: T) {
+        let client = origin(client);
+        let own = self.of_client.entry(client).or_default();
+        if own.is_empty() {
+            self.turns.push_back(client);
+        }
+        own.push_back(entry);
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let client = self.turns.pop_front()?;
+        let own = self.of_client.get_mut(&client)?;
+        let entry = own.pop_front();
+        if own.is_empty() {
+            self.of_client.remove(&client);
+        } else {
+            self.turns.push_back(client);
+        }
+        self.count -= 1;
+        entry
+    }
+
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// They have no threads, and are found by epoll when there is news.
+pub(super) struct WaitingConnections<'s> {
+    sockets: &'s ManySockets,
+    /// By their numbers, under which epoll reports them.
+    each: Mutex<HashMap<u64, Connection<'s>>>,
+}
+
+impl<'s> WaitingConnections<'s> {
+    pub(super) fn new(sockets: &'s ManySockets) -> Self {
+        WaitingConnections { sockets, each: Mutex::default() }
+    }
+
+    /// It has no thread until its client does something. Without room in epoll it ends.
+    pub(super) fn add(&self, connection: Connection<'s>, interest: Interest) {
+        let number = connection.number();
+        let mut each = lock(&self.each);
+        // Who drives it out looks for it under the same lock, and so does the one who finds its news.
+        if connection.is_driven_out() {
+            return;
+        }
+        match self.sockets.watch_once(connection.socket(), number, interest) {
+            Ok(()) => drop(each.insert(number, connection)),
+            Err(error) => tracing::debug!(%error, "epoll"),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.each).is_empty()
+    }
+
+    /// Of which there is news.
+    pub(super) fn take(&self, number: u64) -> Option<Connection<'s>> {
+        lock(&self.each).remove(&number)
+    }
+
+    /// Those that have waited long enough.
+    pub(super) fn take_late(&self) -> Vec<Connection<'s>> {
+        let now = clock::now();
+        let mut each = lock(&self.each);
+        let late = each.extract_if(|_, connection| connection.deadline() <= now);
+        late.map(|(_, connection)| connection).collect()
+    }
+
+    /// All end.
+    pub(super) fn clear(&self) {
+        let all = std::mem::take(&mut *lock(&self.each));
+        drop(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_with_many_entries_lets_others_go_between() {
+        let mut queue = FairQueue::default();
+        let client = |number: u8| IpAddr::from([192, 0, 2, number]);
+        for entry in 0..100 {
+            queue.push(client(1), entry);
+        }
+        queue.push(client(2), 200);
+        queue.push(client(3), 300);
+        let first: Vec<i32> = (0..5).filter_map(|_| queue.pop()).collect();
+        assert_eq!(first, [0, 200, 300, 1, 2]);
+        queue.push(client(2), 201);
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(3), Some(201), Some(4)]);
+        let rest = std::iter::from_fn(|| queue.pop()).count();
+        assert_eq!((rest, queue.len(), queue.is_empty(), queue.of_client.len()), (95, 0, true, 0));
     }
 }

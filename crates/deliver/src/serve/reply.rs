@@ -1,9 +1,8 @@
 //! What is sent before a file, or instead of one: the status line, header lines, small bodies.
 
 use super::lists::ListBody;
-use crate::http::date::show_date;
-use linerate_system::Errno;
-use linerate_system::clock;
+use crate::http::conditions::show_date;
+use linerate_system::{Errno, clock};
 use std::io;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;

@@ -1,14 +1,12 @@
 //! What is left of an answer, while its client takes it slowly: no thread, no block, no descriptor but the socket's.
 
 use super::Shared;
-use super::access_log::AccessLine;
 use super::answer::FilePart;
 use super::body::{BodySender, FileBody, Sent};
 use super::lists::ListBody;
 use super::reply::Reply;
-use super::sending::send_all;
-use super::served_stream::ServedStream;
-use super::tally::Tally;
+use super::served_stream::{ServedStream, send_all};
+use super::tally::{AccessLine, Tally};
 use super::work::{LaterRequest, Turn, Work};
 use crate::patience::Patience;
 use linerate_system::clock;

@@ -1,29 +1,40 @@
-//! The bytes of a client of the server, in the clear or under TLS.
+//! The bytes of a client of the server, in the clear or under TLS; whether the kernel encrypts them, and why
+//! it does not. What is no file goes out by a thread that waits for the client.
 
-use super::kernel_tls::KernelTls;
+use super::{FileServerSettings, Shared};
 use crate::body_paths::PIECE_BYTES;
-use crate::tls::{Encryption, Handshake};
-use linerate_system::Errno;
-use linerate_system::kernel_tls::send_close_notify;
+use crate::tls::{Encryption, Handshake, HandshakeError};
+use linerate_system::kernel_tls::{self, RecordCipher, send_close_notify};
+use linerate_system::readiness::is_waiting;
 use linerate_system::socket::tcp_info;
+use linerate_system::{Errno, clock, lock};
 use std::io::{self, Read};
 use std::net::TcpStream;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// More is to follow in the same segment (send(2)).
 const MSG_MORE: i32 = 0x8000;
+
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
+
 /// What the socket has no room for is refused at once (send(2)).
 const MSG_DONTWAIT: i32 = 0x40;
 
 /// 2^24.5, rounded down: after so many full records of 16 KiB, 388 GB, keys are spent (RFC 8446 section 5.5), and the
 /// kernel makes no new ones.
 const MOST_RECORDS_OF_KEYS: u64 = 23_726_566;
+
 const RECORD_BYTES: u64 = 16 << 10;
+
 /// What may go out between two looks, and be on its way.
 const UNSEEN_BYTES: u64 = 1 << 30;
+
 const _: () = assert!(PIECE_BYTES <= UNSEEN_BYTES / 2);
+
 const _: () = assert!(KeyLimits::OF_KERNEL.new_answers < KeyLimits::OF_KERNEL.long_answer);
+
 const _: () = assert!(KeyLimits::OF_KERNEL.long_answer + UNSEEN_BYTES < MOST_RECORDS_OF_KEYS * RECORD_BYTES);
 
 /// How many bytes the keys of a connection encrypt.
@@ -128,6 +139,101 @@ impl<'a> ServedStream<'a> {
             None => {}
         }
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// Of one server.
+#[derive(Debug)]
+pub(super) struct KernelTls {
+    /// What it encrypts with.
+    ciphers: Vec<RecordCipher>,
+    /// Why records are encrypted in this program; none: the kernel does it.
+    why_not: Mutex<Option<String>>,
+}
+
+impl KernelTls {
+    /// Tried once, where it is of use.
+    pub(super) fn new(settings: &FileServerSettings) -> Self {
+        let ciphers = match (&settings.tls, settings.writable.is_some()) {
+            (None, _) => Ok(Vec::new()),
+            // A client that sends much changes its keys, which the kernels of today do not follow.
+            (_, true) => Err("a server that takes files follows its clients' changes of keys".into()),
+            (_, false) => kernel_tls::ciphers().map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOENT) => "this kernel has no TLS: modprobe tls".into(),
+                _ => format!("this kernel does not: {error}"),
+            }),
+        };
+        let (ciphers, why_not) = match ciphers {
+            Ok(ciphers) => (ciphers, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        KernelTls { ciphers, why_not: Mutex::new(why_not) }
+    }
+
+    /// In words; none: the kernel encrypts.
+    pub(super) fn why_not(&self) -> Option<String> {
+        lock(&self.why_not).clone()
+    }
+
+    /// None where there is no connection.
+    pub(super) fn begin<'a>(&self, handshake: Handshake, socket: &'a TcpStream) -> Option<Encryption<'a>> {
+        let by_kernel = if lock(&self.why_not).is_none() { &self.ciphers[..] } else { &[] };
+        match handshake.finish(socket, by_kernel) {
+            Ok(encryption) => Some(encryption),
+            Err(error) => {
+                tracing::debug!(%error, "TLS");
+                // This connection is lost, for its keys are; the next ones need not be.
+                if let HandshakeError::Kernel(why) = error {
+                    *lock(&self.why_not) =
+                        Some(format!("this kernel did not take the keys of a connection: {why}"));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// A reply that is no file has to be taken within this, where the program encrypts.
+const REPLY_TIME: Duration = Duration::from_secs(30);
+
+/// The client may send its body.
+pub(super) fn send_interim(stream: &ServedStream<'_>, shared: &Shared<'_>) -> io::Result<()> {
+    send_all(stream, b"HTTP/1.1 100 Continue\r\n\r\n", false, shared)
+}
+
+/// All of it, by a thread that waits for the client. `more`: something follows at once.
+pub(super) fn send_all(
+    stream: &ServedStream<'_>,
+    bytes: &[u8],
+    more: bool,
+    shared: &Shared<'_>,
+) -> io::Result<()> {
+    let patience = clock::now() + REPLY_TIME;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match stream.send(rest, more) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => rest = &rest[sent..],
+            Err(error) if is_waiting(&error) => {
+                if clock::now() > patience || shared.stop.is_ended() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                let left = patience.saturating_duration_since(clock::now());
+                shared.stop.wait_writable(stream.socket, Some(left))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    flush(stream, patience, shared)
+}
+
+/// What TLS has taken goes to the kernel.
+pub(super) fn flush(stream: &ServedStream<'_>, patience: Instant, shared: &Shared<'_>) -> io::Result<()> {
+    loop {
+        match stream.flush() {
+            Err(error) if is_waiting(&error) && clock::now() < patience && !shared.stop.is_ended() => {}
+            flushed => return flushed,
+        }
     }
 }
 

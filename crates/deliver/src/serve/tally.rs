@@ -1,8 +1,15 @@
-//! What a server did: counted by its connections, reported at its end.
+//! What a server did: counted by its connections, reported at its end; and the access log, a line for each
+//! answer, in the combined format of Apache and nginx, which their tools read.
 
+use crate::http::head::RequestHead;
 use linerate_measure::run::ServedResult;
+use linerate_system::{clock, lock};
+use std::fmt::{Debug, Formatter, Result as FmtResult, Write as _};
+use std::io::Write;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 /// Counters that the connections share.
 #[derive(Debug, Default)]
@@ -58,4 +65,109 @@ pub(super) fn method(served: &ServedResult) -> String {
     ];
     let used: Vec<&str> = ways.iter().filter(|(bytes, _)| *bytes > 0).map(|(_, way)| *way).collect();
     format!("HTTP/1.1 server, {}", used.join(", "))
+}
+
+/// Longer words of a client are cut.
+const MOST_WORD: usize = 2048;
+
+/// Where the lines go.
+pub struct AccessLog(Mutex<Box<dyn Write + Send>>);
+
+impl AccessLog {
+    pub fn to(lines: impl Write + Send + 'static) -> Self {
+        AccessLog(Mutex::new(Box::new(lines)))
+    }
+}
+
+impl Debug for AccessLog {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> FmtResult {
+        formatter.write_str("AccessLog")
+    }
+}
+
+/// What is written of an answer once it is over, whole or cut short.
+#[derive(Debug)]
+pub(super) struct AccessLine {
+    log: Arc<AccessLog>,
+    client: IpAddr,
+    /// `GET /file HTTP/1.1`, then where the client comes from, and what it is.
+    words: [String; 3],
+    status: u16,
+    /// Of the body, as far as they went out.
+    pub(super) bytes: u64,
+}
+
+impl AccessLine {
+    pub(super) fn new(log: &Arc<AccessLog>, client: IpAddr, request: &RequestHead, status: u16) -> Self {
+        let version = if request.is_1_1 { "1.1" } else { "1.0" };
+        let first = format!("{} {} HTTP/{version}", request.method, request.target);
+        let of =
+            |name| request.headers.all(name).next().map(|value| String::from_utf8_lossy(value).into_owned());
+        let words = [Some(first), of("referer"), of("user-agent")]
+            .map(|word| word.as_deref().map_or("-".into(), quotable));
+        AccessLine { log: log.clone(), client, words, status, bytes: 0 }
+    }
+
+    fn text(&self, now: SystemTime) -> String {
+        let [request, referer, agent] = &self.words;
+        // The client as people write it: an IPv4 address that came over a socket of IPv6, too.
+        let (client, status, bytes) = (self.client.to_canonical(), self.status, self.bytes);
+        format!("{client} - - [{}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"\n", moment(now))
+    }
+}
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        let text = self.text(clock::date());
+        // A full disk ends the log, not the service.
+        let _ = lock(&self.log.0).write_all(text.as_bytes());
+    }
+}
+
+/// Nothing in it ends the quotes or the line (as Apache does it).
+fn quotable(word: &str) -> String {
+    let mut text = String::new();
+    for byte in word.bytes().take(MOST_WORD) {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', byte.into()]),
+            b' '..=b'~' => text.push(byte.into()),
+            // To write to a string cannot fail.
+            _ => {
+                let _ = write!(text, "\\x{byte:02x}");
+            }
+        }
+    }
+    text
+}
+
+/// `06/Nov/1994:08:49:37 +0000`.
+fn moment(now: SystemTime) -> String {
+    // Sun, 06 Nov 1994 08:49:37 GMT
+    let date = httpdate::fmt_http_date(now);
+    let words: Vec<&str> = date.split(' ').collect();
+    match words[..] {
+        [_, day, month, year, time, _] => format!("{day}/{month}/{year}:{time} +0000"),
+        _ => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::head::parse_request;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn a_line_is_in_the_combined_format_and_nothing_of_a_client_ends_it() {
+        let head = b"GET /a\"b HTTP/1.1\r\nHost: h\r\nUser-Agent: x\\\ty\r\n\r\n";
+        let (request, _) = parse_request(head).expect("a head").expect("all of it");
+        let log = Arc::new(AccessLog::to(std::io::sink()));
+        let client = "::ffff:192.0.2.7".parse().expect("an address");
+        let mut line = AccessLine::new(&log, client, &request, 200);
+        line.bytes = 7;
+        assert_eq!(
+            line.text(UNIX_EPOCH + Duration::from_secs(784_111_777)),
+            "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a\\\"b HTTP/1.1\" 200 7 \"-\" \"x\\\\\\x09y\"\n"
+        );
+    }
 }

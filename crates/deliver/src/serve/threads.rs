@@ -3,8 +3,7 @@
 
 use super::block_sums::MOST_AT_ONCE;
 use super::connection::Connection;
-use super::ready::ReadyConnections;
-use super::waiting::WaitingConnections;
+use super::ready::{ReadyConnections, WaitingConnections};
 use super::work::Turn;
 pub(super) use super::work::{ThreadUse, Work};
 use linerate_system::affinity::yield_to_others;

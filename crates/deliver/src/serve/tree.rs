@@ -1,21 +1,27 @@
-//! What is served: folders and files by the names that URLs have for them, and nothing beside them.
+//! What is served: folders and files by the names that URLs have for them, and nothing beside them; of an open
+//! file what tells its content from another, and its type for browsers.
 
 use crate::archived::{Archived, MOST_LISTED_BYTES};
 use crate::file_id::FileId;
-use crate::get::local_name::is_unfinished;
+use crate::get::names::is_unfinished;
 use crate::get::part::part_path;
-use crate::http::path::{encoded, joined};
+use crate::http::conditions::Validators;
+use crate::http::url::{encoded, joined};
 use crate::listing::{ListedKind, Listing};
 use linerate_facts::failure::Failure;
 use linerate_facts::wording::listed;
 use linerate_system::beneath::{ConfinedEntry, ConfinedFolder, EntryKind};
+use linerate_system::lock;
 use linerate_system::stop::Stop;
 use linerate_system::storage::{Opening, reopen};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 /// Folders and files that a server gives.
@@ -210,7 +216,7 @@ impl ServedRoot {
             return Some(ConfinedEntry { name, kind: EntryKind::Folder, bytes: 0, modified: 0, is_link });
         };
         let metadata = self.open_file(file, false).and_then(|file| file.metadata()).ok()?;
-        let modified = super::opened::seconds_of(&metadata);
+        let modified = seconds_of(&metadata);
         Some(ConfinedEntry { name, kind: EntryKind::File, bytes: metadata.len(), modified, is_link })
     }
 }
@@ -255,6 +261,66 @@ impl std::fmt::Display for ServedTree {
         let names: Vec<String> =
             self.roots.iter().map(|root| root.name.to_string_lossy().into_owned()).collect();
         f.write_str(&listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), 3))
+    }
+}
+
+/// Open files that connections have in common.
+#[derive(Debug, Default)]
+pub(super) struct SharedFiles(Mutex<HashMap<FileId, Weak<File>>>);
+
+/// A file that is open, as it was then.
+#[derive(Debug)]
+pub(super) struct OpenedFile {
+    pub(super) file: Arc<File>,
+    pub(super) id: FileId,
+    pub(super) validators: Validators,
+}
+
+impl OpenedFile {
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        let id = FileId::of(&file)?;
+        let modified = seconds_of(&file.metadata()?);
+        let FileId { device, inode, bytes, modified: (seconds, nanos) } = id;
+        let entity_tag = format!("\"{device:x}-{inode:x}-{bytes:x}-{seconds:x}.{nanos:x}\"");
+        Ok(OpenedFile { file: Arc::new(file), id, validators: Validators { entity_tag, modified } })
+    }
+
+    /// Has the descriptor in common with all others that wait with the same content.
+    pub(super) fn share(&mut self, files: &SharedFiles) {
+        let mut files = lock(&files.0);
+        if let Some(file) = files.get(&self.id).and_then(Weak::upgrade) {
+            self.file = file;
+            return;
+        }
+        // Now and then, so that each look at all of them is paid for by as many files.
+        if files.len().is_power_of_two() {
+            files.retain(|_, file| file.strong_count() > 0);
+        }
+        files.insert(self.id, Arc::downgrade(&self.file));
+    }
+
+    /// The content is the one that it was when it was opened.
+    pub(super) fn is_unchanged(&self) -> bool {
+        FileId::of(&self.file).is_ok_and(|now| now == self.id)
+    }
+}
+
+/// When the content was changed last, seconds since 1970; 0 before.
+fn seconds_of(metadata: &Metadata) -> u64 {
+    u64::try_from(metadata.mtime()).unwrap_or(0)
+}
+
+/// What a browser shows rather than saves; all else is bytes.
+pub(super) fn content_type(name: &[u8]) -> &'static str {
+    let extension = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+    match extension.as_slice() {
+        b"txt" | b"log" | b"md" | b"csv" => "text/plain; charset=utf-8",
+        b"json" => "application/json",
+        b"png" => "image/png",
+        b"jpg" | b"jpeg" => "image/jpeg",
+        b"mp4" => "video/mp4",
+        b"pdf" => "application/pdf",
+        _ => "application/octet-stream",
     }
 }
 

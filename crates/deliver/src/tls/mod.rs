@@ -1,23 +1,23 @@
-//! TLS by rustls, for the server and for its clients. The algorithms are graviola's: Rust without a C compiler, so that
-//! the static program is built for any CPU as the rest of it is.
+//! TLS by rustls, for the server and for its clients. The algorithms are graviola's: Rust without a C
+//! compiler, so that the static program is built for any CPU as the rest of it is.
+//!
+//! Whom a client believes: the authorities of this host or of SSL_CERT_FILE, or one certificate alone.
 
-mod certificate;
-mod client;
-mod error;
-mod kernel;
 mod records;
 mod server;
 mod stream;
 
-pub use client::{ClientTls, TlsTrust};
-pub use error::TlsError;
-pub(crate) use kernel::{Encryption, Handshake, HandshakeError};
-use rustls::crypto::CryptoProvider;
 pub use server::ServerTls;
+pub(crate) use stream::{ClientHandshake, Encryption, Handshake, HandshakeError, TlsClientStream};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-pub(crate) use stream::{ClientHandshake, TlsClientStream};
+use thiserror::Error;
 
 /// SHA-256 of a certificate as it is sent (DER).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,132 @@ fn certificates(path: &Path) -> Result<Vec<rustls::pki_types::CertificateDer<'st
     let all =
         read.and_then(|all| all.collect::<Result<Vec<_>, _>>()).map_err(|why| unread(why.to_string()))?;
     if all.is_empty() { Err(unread("it has no certificate in PEM".into())) } else { Ok(all) }
+}
+
+/// Each with the likely cause and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TlsError {
+    #[error(
+        "TLS needs a CPU with AES, PCLMULQDQ, AVX2, BMI1 and ADX (x86-64 since 2015), or with AES and SHA2 (ARM): this one \
+         lacks some of them"
+    )]
+    Cpu,
+    #[error("{}: {why}", path.display())]
+    File { path: PathBuf, why: String },
+    #[error("{}: the key is none of this certificate: {why}", path.display())]
+    Key { path: PathBuf, why: String },
+    #[error("no certificate could be made: {why}")]
+    NotMade { why: String },
+    #[error(
+        "this host has no certificates of authorities ({why}): install ca-certificates, or set SSL_CERT_FILE to a file of some"
+    )]
+    NoRoots { why: String },
+    #[error("give the 64 hexadecimal digits of a certificate's SHA-256 that `linerate serve --tls` prints")]
+    NoFingerprint,
+    #[error("“{host}” is not a name that a certificate can have; name the server by its name or address")]
+    NoName { host: String },
+}
+
+/// Whom a client believes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TlsTrust {
+    /// The authorities that this host believes.
+    #[default]
+    Host,
+    /// One certificate.
+    Pinned(Fingerprint),
+}
+
+impl TlsTrust {
+    pub(crate) fn client(&self) -> Result<ClientTls, TlsError> {
+        match self {
+            TlsTrust::Host => ClientTls::of_host(),
+            TlsTrust::Pinned(fingerprint) => ClientTls::pinned(*fingerprint),
+        }
+    }
+}
+
+/// What a client needs to speak TLS.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Believes the authorities that this host believes; where SSL_CERT_FILE or SSL_CERT_DIR name others, those alone.
+    pub fn of_host() -> Result<Self, TlsError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map_or_else(|| "none was found".into(), ToString::to_string);
+            return Err(TlsError::NoRoots { why });
+        }
+        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
+        Ok(Self::with(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+
+    /// Believes the certificate with this fingerprint, whatever its names are, and no other.
+    pub fn pinned(fingerprint: Fingerprint) -> Result<Self, TlsError> {
+        let provider = provider()?;
+        let verifier = Arc::new(PinnedVerifier { fingerprint, provider: Arc::clone(&provider) });
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
+        Ok(Self::with(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+    }
+
+    fn with(mut config: ClientConfig) -> Self {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // `ClientRecords` takes the keys over.
+        config.enable_secret_extraction = true;
+        ClientTls { config: Arc::new(config) }
+    }
+}
+
+/// One certificate is right, all others are wrong. That the server has its key is still verified.
+#[derive(Debug)]
+struct PinnedVerifier {
+    fingerprint: Fingerprint,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinnedVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match Fingerprint::of(end_entity) == self.fingerprint {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 #[cfg(test)]

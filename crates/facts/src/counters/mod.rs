@@ -6,39 +6,33 @@
 //! The files of `/proc/net` are those of the network namespace of the process; softnet and drop reasons are
 //! the whole host's.
 
-mod diskstats;
 mod interface;
 mod interrupts;
 mod kernel;
 pub mod listed;
-pub mod meter_programs;
 pub mod meters;
-mod net_dev;
 pub mod power;
 mod process;
 mod processes;
 mod protocols;
 pub mod rates;
 mod reasons;
-mod since;
-mod softnet;
 
-pub use diskstats::{DiskCounters, parse_device_stat, parse_diskstats};
 pub use interface::{
-    InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_disciplines, root_drops,
+    InterfaceCounters, NicCounters, QdiscCounters, net_dev, parse_net_dev, read as interfaces,
+    root_disciplines, root_drops,
 };
 pub use interrupts::{Interrupts, IrqCounts, irq_name, parse_interrupts, parse_softirqs};
 pub use kernel::{
-    PressureCounters, PressureLine, Stat, of_meminfo, parse_meminfo, parse_pressure, parse_stat,
+    DiskCounters, PressureCounters, PressureLine, Stat, of_meminfo, parse_device_stat, parse_diskstats,
+    parse_meminfo, parse_pressure, parse_stat,
 };
-pub use net_dev::{NicCounters, parse_net_dev};
 pub use process::{
     ProcessCalls, ProcessIdentity, ProcessIo, parse_process_calls, parse_process_io, parse_process_stat,
 };
 pub use processes::{AgentProcess, HiddenProcesses, ProcessReading, ProcessTable, ProcessUse, ProcessesUse};
-pub use protocols::{parse_flat, parse_groups};
+pub use protocols::{SoftnetCounters, parse_flat, parse_groups, parse_softnet};
 pub use reasons::{DropReasons, MISSED_BY_TRACE};
-pub use softnet::{SoftnetCounters, parse as parse_softnet};
 
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
@@ -77,7 +71,7 @@ pub fn read(sysroot: &Sysroot, interfaces: &[String]) -> NetworkCounters {
         snmp: protocols::groups(sysroot, "/proc/net/snmp"),
         snmp6: protocols::flat(sysroot, "/proc/net/snmp6"),
         netstat: protocols::groups(sysroot, "/proc/net/netstat"),
-        softnet: softnet::read(sysroot),
+        softnet: protocols::read_softnet(sysroot),
         interfaces: interface::read(sysroot, interfaces),
         drop_reasons: Fact::unknown("not traced"),
     }
@@ -117,7 +111,7 @@ impl NetworkCounters {
     /// the driver was loaded again) is unknown; what is a state and no counter (MTU, backlog) is as it is
     /// now.
     pub fn since(&self, earlier: &NetworkCounters) -> NetworkCounters {
-        since::all(self, earlier)
+        rates::all(self, earlier)
     }
 }
 

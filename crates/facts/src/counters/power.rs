@@ -3,8 +3,7 @@
 //! The user's own meters (`LINERATE_POWER_COMMAND`, all of them together) come first, then one of the whole machine
 //! (ACPI's, the management controller's), then the processors' packages together, which are a part of it.
 
-use super::meter_programs::{Program, ipmi, power_command};
-use super::meters::{Meter, MeterKind, energy_counters, power_sensors, used};
+use super::meters::{Meter, MeterKind, Program, energy_counters, ipmi, power_command, power_sensors, used};
 use crate::sysroot::Sysroot;
 use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;

@@ -1,6 +1,9 @@
-//! Rates from two readings. A counter that went back has wrapped where that explains it, else it began again
-//! and has no rate: never a negative one, never a huge one.
+//! Differences of two readings, and rates from them. A counter that went back has wrapped where that explains
+//! it, else it began again and has no rate: never a negative one, never a huge one.
 
+use super::{Counters, Groups, InterfaceCounters, NetworkCounters, QdiscCounters, SoftnetCounters};
+use crate::fact::Fact;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// How wide the kernel keeps a counter.
@@ -13,6 +16,7 @@ pub enum Width {
 /// A wrap is believed only where it means less than this per second: what wraps at 32 bits are counts of
 /// interrupts, packets of one core and milliseconds, and none of them comes near.
 const MOST_32_PER_SECOND: f64 = 1e8;
+
 /// … 1 TB/s.
 const MOST_64_PER_SECOND: f64 = 1e12;
 
@@ -88,6 +92,130 @@ pub fn sum(parts: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     parts.into_iter().flatten().reduce(|a, b| a + b).map(rounded)
 }
 
+/// In the protocols' files, but states: as they are now.
+const STATES: [&str; 7] =
+    ["Forwarding", "DefaultTTL", "RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn", "CurrEstab"];
+
+pub(super) fn all(now: &NetworkCounters, earlier: &NetworkCounters) -> NetworkCounters {
+    NetworkCounters {
+        snmp: both(&now.snmp, &earlier.snmp, groups),
+        snmp6: both(&now.snmp6, &earlier.snmp6, counters),
+        netstat: both(&now.netstat, &earlier.netstat, groups),
+        softnet: both(&now.softnet, &earlier.softnet, |now, earlier| softnet(now, earlier)),
+        interfaces: now.interfaces.iter().map(|one| interface(one, earlier.interface(&one.name))).collect(),
+        drop_reasons: both(&now.drop_reasons, &earlier.drop_reasons, reasons),
+    }
+}
+
+/// Both are known, or it is not known why.
+fn both<T>(now: &Fact<T>, earlier: &Fact<T>, difference: impl FnOnce(&T, &T) -> T) -> Fact<T> {
+    match (now, earlier) {
+        (Fact::Known(now), Fact::Known(earlier)) => Fact::Known(difference(now, earlier)),
+        (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
+    }
+}
+
+fn count(now: &Fact<u64>, earlier: &Fact<u64>) -> Fact<u64> {
+    match (now, earlier) {
+        (Fact::Known(now), Fact::Known(earlier)) => {
+            Fact::from_option(now.checked_sub(*earlier), "the counter went back: it wrapped, or was set to 0")
+        }
+        (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
+    }
+}
+
+fn groups(now: &Groups, earlier: &Groups) -> Groups {
+    let none = Counters::new();
+    let pair =
+        |(name, own): (&String, &Counters)| (name.clone(), counters(own, earlier.get(name).unwrap_or(&none)));
+    now.iter().map(pair).collect()
+}
+
+fn counters(now: &Counters, earlier: &Counters) -> Counters {
+    let pair = |(name, value): (&String, &Fact<u64>)| {
+        let difference = match earlier.get(name) {
+            _ if STATES.contains(&name.as_str()) => value.clone(),
+            Some(earlier) => count(value, earlier),
+            // IcmpMsg shows a type from its first message on.
+            None => value.clone(),
+        };
+        (name.clone(), difference)
+    };
+    now.iter().map(pair).collect()
+}
+
+/// A driver's: those of 0 are not kept, so that one which is missing now went back.
+fn driver(now: &Counters, earlier: &Counters) -> Counters {
+    let mut difference = counters(now, earlier);
+    let gone = earlier.keys().filter(|name| !now.contains_key(*name));
+    difference.extend(gone.map(|name| (name.clone(), Fact::unknown("the counter went back"))));
+    difference.retain(|_, value| value.known() != Some(&0));
+    difference
+}
+
+fn softnet(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetCounters> {
+    let before: BTreeMap<u32, &SoftnetCounters> = earlier.iter().map(|one| (one.core, one)).collect();
+    let one = |now: &SoftnetCounters| {
+        let earlier = before.get(&now.core)?;
+        Some(SoftnetCounters {
+            core: now.core,
+            processed: count(&now.processed, &earlier.processed),
+            dropped: count(&now.dropped, &earlier.dropped),
+            squeezed: count(&now.squeezed, &earlier.squeezed),
+            flow_limited: count(&now.flow_limited, &earlier.flow_limited),
+            backlog: now.backlog.clone(),
+        })
+    };
+    // A CPU that was not there before has no difference.
+    now.iter().filter_map(one).collect()
+}
+
+fn interface(now: &InterfaceCounters, earlier: Option<&InterfaceCounters>) -> InterfaceCounters {
+    let Some(earlier) = earlier else {
+        let why = "the interface was not there before";
+        return InterfaceCounters {
+            statistics: Fact::unknown(why),
+            driver: Fact::unknown(why),
+            qdiscs: Fact::unknown(why),
+            ..now.clone()
+        };
+    };
+    InterfaceCounters {
+        name: now.name.clone(),
+        kind: now.kind.clone(),
+        mtu: now.mtu.clone(),
+        tx_queue_length: now.tx_queue_length.clone(),
+        statistics: both(&now.statistics, &earlier.statistics, counters),
+        driver: both(&now.driver, &earlier.driver, driver),
+        qdiscs: both(&now.qdiscs, &earlier.qdiscs, |now, earlier| {
+            now.iter().map(|one| qdisc(one, earlier)).collect()
+        }),
+    }
+}
+
+fn qdisc(now: &QdiscCounters, earlier: &[QdiscCounters]) -> QdiscCounters {
+    let same = |other: &&QdiscCounters| {
+        (&other.kind, &other.handle, &other.parent) == (&now.kind, &now.handle, &now.parent)
+    };
+    // One that was put there in between began at 0.
+    let Some(earlier) = earlier.iter().find(same) else { return now.clone() };
+    QdiscCounters {
+        bytes: count(&now.bytes, &earlier.bytes),
+        packets: count(&now.packets, &earlier.packets),
+        drops: count(&now.drops, &earlier.drops),
+        overlimits: count(&now.overlimits, &earlier.overlimits),
+        requeues: count(&now.requeues, &earlier.requeues),
+        ..now.clone()
+    }
+}
+
+fn reasons(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let difference = |(name, count): (&String, &u64)| {
+        (name.clone(), count.saturating_sub(earlier.get(name).copied().unwrap_or(0)))
+    };
+    now.iter().map(difference).filter(|(_, count)| *count > 0).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +273,66 @@ mod tests {
         fn rounding_keeps_the_value(value in -1e18f64..1e18) {
             prop_assert!((rounded(value) - value).abs() <= value.abs() * 1e-5);
         }
+    }
+
+    fn udp(values: &[(&str, u64)]) -> NetworkCounters {
+        let counters = values.iter().map(|(name, value)| (name.to_string(), Fact::Known(*value))).collect();
+        NetworkCounters {
+            snmp: Fact::Known([("Udp".to_string(), counters)].into_iter().collect()),
+            ..NetworkCounters::default()
+        }
+    }
+
+    #[test]
+    fn what_went_back_is_unknown_and_the_rest_is_not() {
+        let before = udp(&[("InDatagrams", 10), ("InErrors", 7)]);
+        let after = udp(&[("InDatagrams", 25), ("InErrors", 3), ("NoPorts", 2)]);
+        let between = after.since(&before);
+        assert_eq!(between.count("Udp", "InDatagrams"), Some(15));
+        assert_eq!(between.count("Udp", "NoPorts"), Some(2));
+        let groups = between.snmp.known().expect("counters");
+        assert!(groups["Udp"]["InErrors"].why().is_some_and(|why| why.contains("went back")));
+        assert_eq!(between.softnet.why(), Some("not recorded"));
+    }
+
+    #[test]
+    fn an_interface_that_came_in_between_is_unknown() {
+        let known = |value| Fact::Known([("rx_bytes".to_string(), Fact::Known(value))].into_iter().collect());
+        let interface = |name: &str, value| InterfaceCounters {
+            name: name.into(),
+            statistics: known(value),
+            ..Default::default()
+        };
+        let counters = |interfaces| NetworkCounters { interfaces, ..NetworkCounters::default() };
+        let before = counters(vec![interface("eth0", 100)]);
+        let after = counters(vec![interface("eth0", 130), interface("eth1", 5)]);
+        let between = after.since(&before);
+        assert_eq!(between.interfaces[0].count("rx_bytes"), Some(30));
+        assert_eq!(between.interfaces[1].statistics.why(), Some("the interface was not there before"));
+    }
+
+    #[test]
+    fn the_counters_of_drivers_and_disciplines() {
+        let driver = |values: &[(&str, u64)]| {
+            values.iter().map(|(name, value)| (name.to_string(), Fact::Known(*value))).collect::<Counters>()
+        };
+        let between = super::driver(&driver(&[("a", 5), ("b", 3)]), &driver(&[("a", 5), ("gone", 1)]));
+        assert_eq!(between.get("b"), Some(&Fact::Known(3)));
+        assert!(!between.contains_key("a") && between["gone"].why().is_some());
+        let tbf =
+            |drops| QdiscCounters { kind: "tbf".into(), drops: Fact::Known(drops), ..Default::default() };
+        assert_eq!(qdisc(&tbf(9), &[tbf(4)]).drops, Fact::Known(5));
+        assert_eq!(qdisc(&tbf(9), &[]).drops, Fact::Known(9), "put there in between");
+    }
+
+    #[test]
+    fn the_live_host_survives_json_and_a_difference() {
+        let now = super::super::read(&crate::sysroot::Sysroot::live(), &["lo".into()]);
+        assert!(now.count("Udp", "OutDatagrams").is_some(), "{:?}", now.snmp.why());
+        let json = serde_json::to_string(&now).expect("JSON");
+        assert_eq!(serde_json::from_str::<NetworkCounters>(&json).expect("counters"), now);
+        let nothing = now.since(&now);
+        assert_eq!(nothing.count("Udp", "OutDatagrams"), Some(0));
+        assert_eq!(nothing.interfaces[0].count("tx_bytes"), Some(0));
     }
 }

@@ -1,5 +1,5 @@
-//! The one door to `/sys` and `/proc`: the live system, a directory where somebody recorded them, or a
-//! tarball of one.
+//! The one door to `/sys` and `/proc`: the live system, a directory where somebody recorded them, or a tarball
+//! of one.
 //!
 //! Readers ask for absolute paths (`/sys/class/net`); the root is put before them. Symbolic links of a
 //! recorded tree are resolved inside that tree, so that a reading never leaves it.
@@ -7,23 +7,22 @@
 mod archive;
 mod recording;
 mod tree_location;
-mod unreadable;
-mod walk;
 mod write;
 
-use crate::fact::Fact;
-use crate::failure::Failure;
 pub use archive::{Archive, ArchiveError, ArchiveLimits};
-pub use recording::Recorded;
-pub use recording::Recording;
+pub use recording::{Recorded, Recording};
+pub use tree_location::PieceReader;
+pub use write::{ReadOnlyTree, Writer};
+
+use crate::fact::{Fact, NOT_RECORDED};
+use crate::failure::Failure;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-pub use tree_location::PieceReader;
+use thiserror::Error;
 use tree_location::{NodeKind, TreeLocation};
-pub use unreadable::{UnreadReason, Unreadable};
-pub use write::{ReadOnlyTree, Writer};
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree
 /// costs no memory.
@@ -225,7 +224,7 @@ impl Sysroot {
         if self.is_live() {
             return Ok(absolute.strip_prefix("/").unwrap_or(absolute).to_path_buf());
         }
-        walk::resolve(absolute, |path| {
+        tree_location::resolve(absolute, |path| {
             let target = self.place.link(path)?;
             if let Some(recording) = &self.recording {
                 recording.link(path, &target);
@@ -237,6 +236,73 @@ impl Sysroot {
 
 fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+const NOT_THERE: &str = "not there";
+
+/// A file that cannot be read, and why: `/proc/none: not there`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: {reason}", path.display())]
+pub struct Unreadable {
+    pub path: PathBuf,
+    pub reason: UnreadReason,
+}
+
+impl Unreadable {
+    fn new(path: &Path, reason: UnreadReason) -> Self {
+        Unreadable { path: path.to_path_buf(), reason }
+    }
+
+    /// Of a path that does not exist.
+    pub fn absent(path: impl AsRef<Path>) -> Self {
+        Unreadable::new(path.as_ref(), UnreadReason::Absent)
+    }
+
+    /// Whether a phrase is that of a file that does not exist; a saved run has the phrase alone.
+    pub fn is_absent(why: &str) -> bool {
+        why.strip_suffix(NOT_THERE).is_some_and(|path| path.ends_with(": "))
+    }
+}
+
+/// Why a file cannot be read, without its name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnreadReason {
+    #[error("{}", NOT_THERE)]
+    Absent,
+    #[error("permission denied")]
+    NotPermitted,
+    /// A directory, a device, a FIFO.
+    #[error("no regular file")]
+    NoFile,
+    #[error("too many symbolic links")]
+    TooManyLinks,
+    /// A capture lists it, and nobody asked to read it.
+    #[error("{}", NOT_RECORDED)]
+    NotRecorded,
+    /// What the kernel said, or the reason that a capture recorded.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Without the number that the standard library adds to the two usual ones.
+impl From<io::Error> for UnreadReason {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => UnreadReason::Absent,
+            io::ErrorKind::PermissionDenied => UnreadReason::NotPermitted,
+            _ => UnreadReason::Other(error.to_string()),
+        }
+    }
+}
+
+/// As a capture wrote it down.
+impl From<String> for UnreadReason {
+    fn from(recorded: String) -> Self {
+        use UnreadReason::{Absent, NoFile, NotPermitted, NotRecorded, TooManyLinks};
+        let known = [Absent, NotPermitted, NoFile, TooManyLinks, NotRecorded];
+        let same = known.into_iter().find(|reason| reason.to_string() == recorded);
+        same.unwrap_or(UnreadReason::Other(recorded))
+    }
 }
 
 #[cfg(test)]

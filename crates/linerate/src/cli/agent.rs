@@ -1,26 +1,31 @@
-//! `linerate agent`: what becomes of its arguments.
+//! `linerate agent`: what becomes of its arguments; the addresses by which other hosts reach it, and what it
+//! prints of its clients.
+//!
+//! The addresses of the fastest links come first, for the first is mostly the one that is meant, and a host's
+//! name mostly leads to its slowest. A line for each test of iperf3 is printed on a thread of its own, for who
+//! reads our output may have stopped to.
 
-use super::agent_addresses::{listed, ways_here};
-use super::agent_events::EventPrinter;
 use super::arguments::AgentArgs;
 use super::output::Output;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
-use linerate_facts::memory::available_bytes;
-use linerate_facts::room::StorageLimits;
+use linerate_facts::room::{StorageLimits, available_bytes};
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::units::bits_per_second;
-use linerate_machine::probe::probe;
+use linerate_facts::units::{bits_per_second, show_bits_rate};
+use linerate_machine::probe::{Machine, Nic, probe};
 use linerate_measure::run::sinks::open_folder;
+use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
     Receivers, serve_own,
 };
 use linerate_transport::flow::sink::SinkFolder;
-use linerate_transport::iperf3;
+use linerate_transport::iperf3::{self, ServerEvent};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 impl AgentArgs {
@@ -156,4 +161,187 @@ fn interface_of() -> InterfaceOf {
         let cores = node.map(|node| node.cpus.clone()).unwrap_or_default();
         Some(Interface { name: nic.name, mtu: nic.mtu.known().copied(), cores })
     })
+}
+
+/// One address of this host.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AgentAddress {
+    pub(super) address: SocketAddr,
+    interface: String,
+    /// Of its NIC; none: unknown.
+    pub(super) bits_per_second: Option<u64>,
+}
+
+/// The addresses behind “every address”, fastest first, and among equals in the kernel's order. None where it
+/// listens on named ones only: who named them knows them.
+pub(super) fn ways_here(machine: &Machine, listening: &[SocketAddr]) -> Vec<AgentAddress> {
+    let Some(open) = listening.iter().find(|address| address.ip().is_unspecified()) else {
+        return Vec::new();
+    };
+    let mut ways: Vec<AgentAddress> =
+        machine.nics.iter().filter(|nic| !nic.loopback).flat_map(|nic| ways_of(nic, *open)).collect();
+    ways.sort_by_key(|way| std::cmp::Reverse(way.bits_per_second));
+    ways
+}
+
+fn ways_of(nic: &Nic, open: SocketAddr) -> impl Iterator<Item = AgentAddress> {
+    let is_reached = move |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
+        IpAddr::V6(ip) => open.is_ipv6() && !ip.is_loopback() && !ip.is_unicast_link_local(),
+    };
+    let ips = nic.addresses.iter().map(|(ip, _)| *ip).filter(is_reached);
+    let bits_per_second = nic.speed_bits_per_second.known().copied();
+    ips.map(move |ip| AgentAddress {
+        address: SocketAddr::new(ip, open.port()),
+        interface: nic.name.clone(),
+        bits_per_second,
+    })
+}
+
+impl AgentAddress {
+    /// `eth0, 100 Gb/s`.
+    pub(super) fn link(&self) -> String {
+        let bits = self.bits_per_second;
+        let rate = bits.map_or("rate unknown".into(), |bits| show_bits_rate(bits as f64 / 8.0));
+        format!("{}, {rate}", self.interface)
+    }
+}
+
+/// A line for each.
+pub(super) fn listed(ways: &[AgentAddress]) -> String {
+    if ways.is_empty() {
+        return String::new();
+    }
+    let width = ways.iter().map(|way| way.address.to_string().len()).max().unwrap_or_default();
+    let line = |way: &AgentAddress| format!("  {:width$}  {}\n", way.address.to_string(), way.link());
+    format!("reached at, the fastest first:\n{}", ways.iter().map(line).collect::<String>())
+}
+
+/// Lines that wait to be read; more are dropped.
+const WAITING: usize = 64;
+
+/// The last lines get this long to be written.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// Writes lines that nobody need read.
+struct EventPrinter {
+    lines: Option<SyncSender<String>>,
+    /// None where no thread was to be had: nothing is printed then.
+    writer: Option<JoinHandle<()>>,
+}
+
+impl EventPrinter {
+    /// To standard output.
+    fn start(output: &Output) -> EventPrinter {
+        let output = output.clone();
+        EventPrinter::writing(move |line| {
+            // Nobody may read it any more.
+            let _ = output.print(line);
+        })
+    }
+
+    fn writing(write: impl Fn(&str) + Send + 'static) -> EventPrinter {
+        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let writer = std::thread::Builder::new().name("events".into());
+        let writer = writer.spawn(move || waiting.iter().for_each(|line| write(&line)));
+        EventPrinter { lines: Some(lines), writer: writer.ok() }
+    }
+
+    /// Tells of a test that ended, and of a client that got none.
+    fn print(&self, event: &ServerEvent) {
+        if let (Some(lines), Some(line)) = (&self.lines, event_line(event)) {
+            // Full: anyone who reads has not for a while.
+            let _ = lines.try_send(line);
+        }
+    }
+}
+
+impl Drop for EventPrinter {
+    fn drop(&mut self) {
+        self.lines = None;
+        let patience = clock::now() + FAREWELL;
+        while self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) && clock::now() < patience {
+            // The agent has ended: no stop shortens this.
+            clock::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn event_line(event: &ServerEvent) -> Option<String> {
+    match event {
+        ServerEvent::Ended(outcome) => {
+            let from = outcome.addresses.map_or_else(String::new, |(_, client)| format!(" of {client}"));
+            let rate = |ours| show_bits_rate(outcome.received_bytes_per_second(ours));
+            let error = outcome.error.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            Some(format!("iperf3 test{from}: {} received, {} sent{error}\n", rate(false), rate(true)))
+        }
+        ServerEvent::Refused { client, why } => Some(format!("iperf3 client {client} refused: {why}\n")),
+        ServerEvent::Started { .. } | ServerEvent::Progress(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_facts::fact::Fact;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    fn nic(name: &str, bits_per_second: Option<u64>, addresses: &[&str]) -> Nic {
+        Nic {
+            name: name.into(),
+            loopback: name == "lo",
+            speed_bits_per_second: Fact::from_option(bits_per_second, "virtual"),
+            addresses: addresses.iter().map(|text| (text.parse().expect("an address"), 24)).collect(),
+            ..Nic::default()
+        }
+    }
+
+    #[test]
+    fn the_fastest_link_is_first_and_what_others_do_not_reach_is_left_out() {
+        let nics = vec![
+            nic("lo", None, &["127.0.0.1", "::1"]),
+            nic("veth", None, &["10.0.0.1"]),
+            nic("eth0", Some(1_000_000_000), &["198.51.100.7", "fe80::1"]),
+            nic("eth1", Some(100_000_000_000), &["192.0.2.7", "2001:db8::7"]),
+        ];
+        let machine = Machine { nics, ..Machine::default() };
+        let at = |listen: &str| listed(&ways_here(&machine, &[listen.parse().expect("an address")]));
+        let all = "reached at, the fastest first:\n  192.0.2.7:7411      eth1, 100 Gb/s\n  \
+                   [2001:db8::7]:7411  eth1, 100 Gb/s\n  198.51.100.7:7411   eth0, 1.00 Gb/s\n  \
+                   10.0.0.1:7411       veth, rate unknown\n";
+        assert_eq!(at("[::]:7411"), all);
+        assert!(!at("0.0.0.0:7411").contains("2001"), "no IPv6 there");
+        assert_eq!(at("192.0.2.7:7411"), "");
+    }
+
+    fn refused() -> ServerEvent {
+        ServerEvent::Refused { client: ([192, 0, 2, 1], 5201).into(), why: "busy".into() }
+    }
+
+    #[test]
+    fn nobody_waits_for_who_does_not_read() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let (writing, began) = (written.clone(), Instant::now());
+        let printer = EventPrinter::writing(move |_| {
+            writing.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_secs(3600));
+        });
+        (0..10 * WAITING).for_each(|_| printer.print(&refused()));
+        drop(printer);
+        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(written.load(Ordering::Relaxed) <= 1);
+    }
+
+    #[test]
+    fn the_last_line_is_written() {
+        let (sender, lines) = std::sync::mpsc::channel();
+        let printer =
+            EventPrinter::writing(move |line| sender.send(line.to_string()).expect("somebody listens"));
+        printer.print(&refused());
+        drop(printer);
+        let line = lines.recv_timeout(Duration::from_secs(10)).expect("a line");
+        assert_eq!(line, "iperf3 client 192.0.2.1:5201 refused: busy\n");
+    }
 }

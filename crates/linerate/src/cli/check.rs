@@ -1,10 +1,9 @@
 //! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
 
 use super::arguments::{CheckArgs, FormatArg, LiveArgs, MethodArgs};
-use super::gate::Gate;
 use super::output::Output;
 use super::run::flow_of;
-use super::saving::{ResultTarget, keep, measured, summary};
+use super::saving::{Gate, ResultTarget, keep, measured, summary};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_measure::run::Run;

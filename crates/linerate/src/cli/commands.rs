@@ -1,10 +1,11 @@
 //! Which command does what: the only file that imports them all, and none of them imports it.
 
-use super::arguments::{Arguments, Command, CommonArgs, WallArguments, wall::WallCommand};
+use super::arguments::wall::WallCommand;
+use super::arguments::{Arguments, Command, CommonArgs, WallArguments};
 use super::output::Output;
 use super::{
-    agent, check, child, compare, copy, disk, explain, fleet, generate, get, list, load, log, memory,
-    network, plan, probe, put, report, reproduce, run, serve, tune, wall, wall_program, watch,
+    agent, check, copy, explain, fleet, generate, log, plan, probe, reproduce, results, run, serve, stages,
+    stop, transfer, tune, wall, wall_program, watch,
 };
 use linerate_facts::failure::Failure;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
 pub fn execute(arguments: Arguments, output: &Output) -> Result<u8, Failure> {
     let Arguments { common, command: wanted } = arguments;
-    let in_child = child::done_in_child(&wanted);
+    let in_child = stop::done_in_child(&wanted);
     let is_silent = matches!(
         wanted,
         Command::Agent(_) | Command::FleetMember(_) | Command::CopyHalf | Command::Generate(_)
@@ -36,7 +37,7 @@ pub fn ended(done: Result<u8, Failure>, output: &Output) -> ExitCode {
         output.complain(&failure.to_string());
         failure.exit_status()
     });
-    child::report(status);
+    stop::report(status);
     ExitCode::from(status)
 }
 
@@ -68,26 +69,26 @@ fn command(command: Command, output: &Output) -> Result<u8, Failure> {
         Command::Run(args) => run::run(*args, output),
         Command::Probe(args) => probe::show_probe(&args, output),
         Command::Plan(args) => plan::plan(&args, output),
-        Command::Disk(args) => disk::disk(&args, output),
-        Command::Load(args) => load::load(&args, output),
-        Command::Memory(args) => memory::memory(&args, output),
-        Command::Network(args) => network::network(&args, output),
+        Command::Disk(args) => stages::disk(&args, output),
+        Command::Load(args) => stages::load(&args, output),
+        Command::Memory(args) => stages::memory(&args, output),
+        Command::Network(args) => stages::network(&args, output),
         Command::Agent(args) => agent::agent(&args, output),
         Command::Fleet(args) => fleet::fleet(&args, output),
         Command::FleetMember(args) => fleet::member(&args),
         Command::CopyHalf => copy::copy_half(),
         Command::Copy(args) => copy::copy(&args, output),
         Command::Serve(args) => serve::serve(&args, output),
-        Command::Get(args) => get::get(&args, output),
-        Command::Put(args) => put::put(&args, output),
+        Command::Get(args) => transfer::get(&args, output),
+        Command::Put(args) => transfer::put(&args, output),
         Command::Wall(_) => Err(wall_program::start()),
         Command::Tune(args) => tune::tune(&args, output),
         Command::Watch(args) => watch::watch(&args, output),
         Command::Explain(args) => explain::explain(&args, output),
-        Command::Report(args) => report::show_report(&args, output),
-        Command::Compare(args) => compare::compare(&args, output),
+        Command::Report(args) => results::show_report(&args, output),
+        Command::Compare(args) => results::compare(&args, output),
         Command::Check(args) => check::check(args, output),
-        Command::List(args) => list::list(&args, output),
+        Command::List(args) => results::list(&args, output),
         Command::Reproduce(args) => reproduce::reproduce(&args, output),
         Command::Generate(args) => generate::generate(&args.what, output),
     }

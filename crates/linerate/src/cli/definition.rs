@@ -1,11 +1,11 @@
-//! The whole command line: the options of `arguments`, laid out, with examples and the exit status at the end of every help.
+//! The whole command line: the options of `arguments`, laid out, with examples and the exit status at the end
+//! of every help. A first word that is no command is answered with the one that was meant, or with where a
+//! former one went.
 
 use super::arguments::{Arguments, WallArguments, other_tools};
-use super::examples::{Example, examples_of, written_for};
-use super::help::{grouped, laid_out};
-use super::mistyped;
+use super::help::{Example, examples_of, grouped, laid_out, written_for};
 use super::output::Output;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
@@ -67,7 +67,7 @@ pub fn parse(output: &Output) -> Arguments {
 }
 
 fn refused(error: &clap::Error, command: &str, definition: &Command, output: &Output) -> ! {
-    let sentence = mistyped::answer(error, definition);
+    let sentence = mistyped_word(error, definition);
     let Some(sentence) = sentence.or_else(|| other_tools::answer(error, command)) else {
         output.refuse(error)
     };
@@ -139,8 +139,43 @@ fn text_of(examples: &[Example], program: &str) -> String {
     text
 }
 
+/// Former commands, and what does their work now.
+const FORMER: [(&str, &str); 3] = [
+    ("capture", "`linerate probe --capture FILE` records this machine"),
+    ("diagnose", "`linerate report RESULT` judges it again; --json has that under “diagnosis”"),
+    ("rates", "`linerate plan rates` prints them"),
+];
+
+/// One sentence on a word that is no command; none where the error is another one.
+fn mistyped_word(error: &clap::Error, definition: &Command) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    // A word below a command has clap's own answer.
+    let is_first = std::env::args().nth(1).as_deref() == Some(word);
+    is_first.then(|| sentence(word, definition))
+}
+
+fn sentence(word: &str, definition: &Command) -> String {
+    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == word) {
+        return format!("{word} is part of another command: {instead}");
+    }
+    let program = definition.get_name();
+    let commands =
+        definition.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    let distances = commands.map(|name| (strsim::osa_distance(word, name), name));
+    // One slip in a short word, more in a long one.
+    let near = distances.filter(|(distance, name)| *distance <= 1 + name.len() / 5).min();
+    match near {
+        Some((_, name)) => format!("{word} is not a command: did you mean `{program} {name}`?"),
+        None => format!("{word} is not a command; `{program} --help` lists them"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::definition::{definition, wall_definition};
     use super::*;
     use clap::error::ErrorKind;
 
@@ -206,5 +241,32 @@ mod tests {
             assert!(line.chars().count() <= 80, "{line}");
         }
         assert!(try_parse_from(["linerate", "run", "--peer", "ssh://HOST"]).is_ok());
+    }
+
+    #[test]
+    fn a_mistyped_word_gets_the_command_that_was_meant() {
+        let definition = definition();
+        for (word, meant) in [
+            ("rnu", "run"),
+            ("dsik", "disk"),
+            ("netwrok", "network"),
+            ("repotr", "report"),
+            ("lsit", "list"),
+            ("compair", "compare"),
+        ] {
+            let message = sentence(word, &definition);
+            assert_eq!(message, format!("{word} is not a command: did you mean `linerate {meant}`?"));
+        }
+        assert_eq!(
+            sentence("frobnicate", &definition),
+            "frobnicate is not a command; `linerate --help` lists them"
+        );
+        let of_wall = sentence("shwo", &wall_definition());
+        assert!(of_wall.ends_with("did you mean `linerate-wall show`?"), "{of_wall}");
+        for (word, _) in FORMER {
+            let message = sentence(word, &definition);
+            assert!(message.starts_with(word) && message.lines().count() == 1, "{message}");
+            assert!(definition.find_subcommand(word).is_none(), "{word} is there");
+        }
     }
 }

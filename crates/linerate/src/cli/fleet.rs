@@ -1,9 +1,8 @@
 //! `linerate fleet`: the words made into a fleet, or into one rank of it; the result printed and saved.
 
 use super::arguments::{Command, FleetArgs, FleetMemberArgs};
-use super::gate::Gate;
 use super::output::Output;
-use super::saving::keep;
+use super::saving::{Gate, keep};
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
@@ -15,13 +14,13 @@ use linerate_fleet::{
 use linerate_measure::measure::access::FileLayout;
 use linerate_measure::run::Run;
 use linerate_measure::run::fleet::{FleetPattern, FleetRack, FleetResult};
-use linerate_report::{self as report, Folder};
+use linerate_report as report;
+use linerate_report::Folder;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use std::io::{BufRead, IsTerminal, Read};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Exit status of what was measured in part.

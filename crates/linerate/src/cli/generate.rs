@@ -5,7 +5,7 @@
 
 use super::arguments::Generate;
 use super::definition::{definition, wall_definition};
-use super::examples::{examples_of, written_for};
+use super::help::{examples_of, written_for};
 use super::output::Output;
 use clap::Command;
 use clap_mangen::Man;

@@ -1,17 +1,18 @@
-//! What the program says, and where: on the streams of this process. Made once, and handed down to all that prints.
-
-mod status_lines;
-mod stream;
+//! What the program says, and where: on the streams of this process, as each can show it. Made once, and
+//! handed down to all that prints. On a terminal some lines stay below everything else that this process
+//! writes to standard error.
 
 use linerate_facts::failure::Failure;
-use linerate_facts::printable::printable;
+use linerate_facts::printable::{ascii, printable};
 use linerate_report::NO_SCREEN;
-use linerate_watch::terminal::{Theme, size};
+use linerate_system::{clock, lock};
+use linerate_watch::terminal::{InlineView, Theme, size, size_or_usual};
+use ratatui::text::Line;
 use serde::Serialize;
-pub(super) use status_lines::StatusLines;
 use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
-use stream::shown_on;
+use std::io::{self, IsTerminal, Write, stderr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
 const DEFAULT_WIDTH: usize = 100;
@@ -114,4 +115,73 @@ impl Output {
         }
         std::process::exit(error.exit_code())
     }
+}
+
+/// The text as this stream can show it. A file or a pipe is UTF-8, whatever the locale of a terminal knows.
+fn shown_on<'text>(stream: &impl IsTerminal, text: &'text str) -> Cow<'text, str> {
+    match stream.is_terminal() && !Theme::of_environment().unicode {
+        true => Cow::Owned(ascii(text)),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// A sentence of the program waits so long for a drawing to end.
+const ASIDE: Duration = Duration::from_millis(200);
+
+/// What is shown on the terminal of this process. Held while something is written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StatusLines(Arc<Mutex<Option<InlineView>>>);
+
+impl StatusLines {
+    /// There are such lines from now on.
+    pub(in crate::cli) fn begin(&self) {
+        *lock(&self.0) = Some(InlineView::default());
+    }
+
+    /// What was drawn goes away, and nothing is drawn any more.
+    pub(in crate::cli) fn end(&self) {
+        let _ = self.draw(&[], &[]);
+        *lock(&self.0) = None;
+    }
+
+    /// Writes what is to stay, and draws the lines again below it; in one write, so that no half of it is seen.
+    pub(in crate::cli) fn draw(&self, above: &[String], lines: &[Line<'_>]) -> io::Result<()> {
+        let mut view = lock(&self.0);
+        let Some(view) = view.as_mut() else { return Ok(()) };
+        let (columns, _) = size_or_usual(stderr());
+        let text = match lines.is_empty() && above.is_empty() {
+            true => view.erased(columns),
+            false => view.frame(above, lines, columns),
+        };
+        write(&text)
+    }
+
+    /// Other programs have written since: what was drawn stays where it is.
+    pub(in crate::cli) fn forget(&self) {
+        lock(&self.0).iter_mut().for_each(InlineView::forget);
+    }
+
+    /// Writes a sentence above the lines, if there are some; false where the caller has to write it itself.
+    fn aside(&self, line: &str) -> bool {
+        let patience = clock::now() + ASIDE;
+        loop {
+            if let Ok(mut view) = self.0.try_lock() {
+                let Some(view) = view.as_mut() else { return false };
+                let text = format!("{}{line}\n", view.erased(size_or_usual(stderr()).0));
+                return write(&text).is_ok();
+            }
+            // Limited by a terminal that takes nothing: the sentence goes its own way.
+            if clock::now() > patience {
+                return false;
+            }
+            clock::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// To standard error, in the signs that it can show.
+fn write(text: &str) -> io::Result<()> {
+    let mut error = stderr();
+    let text = shown_on(&error, text).into_owned();
+    error.write_all(text.as_bytes())
 }

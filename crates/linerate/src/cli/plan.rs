@@ -26,8 +26,8 @@ const LARGEST_FILE_BYTES: u64 = 256 << 20;
 /// Does `linerate plan`, or what stands below it.
 pub(super) fn plan(args: &PlanArgs, output: &Output) -> Result<u8, Failure> {
     match &args.what {
-        Some(PlanWhat::Raid(args)) => return super::raid::raid(args, output),
-        Some(PlanWhat::Rates(args)) => return super::rates::rates(args, output),
+        Some(PlanWhat::Raid(args)) => return super::plan_tables::raid(args, output),
+        Some(PlanWhat::Rates(args)) => return super::plan_tables::rates(args, output),
         None => {}
     }
     let (mut parts, machine) = planned_machine(&args.machine, output)?;

@@ -1,13 +1,12 @@
-//! `linerate reproduce`: a paper's experiments planned for its machine, or run here one after the other, by this program
-//! as its user would run it; paper and result side by side.
-
-mod shipped;
+//! `linerate reproduce`: a paper's experiments planned for its machine, or run here one after the other, by
+//! this program as its user would run it; paper and result side by side. Five papers ship with linerate: those
+//! that it grew out of.
 
 use super::arguments::{Command, PlanArgs, ReproduceArgs};
 use super::definition::try_parse_from;
 use super::output::Output;
 use super::plan::{flow_report, read};
-use super::report::write_page;
+use super::results::write_page;
 use super::stop::stop_on_signals;
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
@@ -30,7 +29,7 @@ type PartsHere = BTreeMap<String, Vec<String>>;
 
 /// Does the command.
 pub(super) fn reproduce(args: &ReproduceArgs, output: &Output) -> Result<u8, Failure> {
-    let Some(file) = &args.paper else { return output.print(&shipped::list()).map(|()| 0) };
+    let Some(file) = &args.paper else { return output.print(&list()).map(|()| 0) };
     let source = PaperSource::open(file)?;
     let steps = match args.plan {
         true => source.paper.steps.iter().map(|step| source.planned(step)).collect(),
@@ -66,7 +65,7 @@ struct PaperSource {
 impl PaperSource {
     fn open(file: &Path) -> Result<Self, Failure> {
         let shown = file.display();
-        let (text, folder) = match file.to_str().and_then(shipped::paper) {
+        let (text, folder) = match file.to_str().and_then(paper) {
             Some(text) => (text.to_string(), None),
             None => {
                 let bytes = read_bounded(file, LARGEST_PAPER_BYTES as u64).map_err(|error| {
@@ -88,7 +87,7 @@ impl PaperSource {
             Some(folder) => read(&folder.join(name)).map(|(parts, _)| parts),
             None => {
                 let absent = || Failure::Lacks(format!("{name} does not ship with linerate"));
-                machine_file::parse(shipped::machine(name).ok_or_else(absent)?).map_err(Failure::usage)
+                machine_file::parse(machine(name).ok_or_else(absent)?).map_err(Failure::usage)
             }
         }
     }
@@ -246,6 +245,44 @@ fn conditions_of(run: &Run) -> Conditions {
         file_system: sources.find_map(|path| report::file_system_of(run, &path).map(String::from)),
         kernel: run.machine.kernel.release.known().cloned(),
     }
+}
+
+/// Name and experiments.
+const PAPERS: [(&str, &str); 5] = [
+    ("d1.1", include_str!("../../../../examples/papers/d1.1.toml")),
+    ("d1.3", include_str!("../../../../examples/papers/d1.3.toml")),
+    ("uv300", include_str!("../../../../examples/papers/uv300.toml")),
+    ("40g", include_str!("../../../../examples/papers/40g.toml")),
+    ("openbench", include_str!("../../../../examples/papers/openbench.toml")),
+];
+
+/// Their machines, by the paths that the papers name.
+const MACHINES: [(&str, &str); 4] = [
+    ("../machines/dell-t610.toml", include_str!("../../../../examples/machines/dell-t610.toml")),
+    ("../machines/sgi-uv300.toml", include_str!("../../../../examples/machines/sgi-uv300.toml")),
+    (
+        "../machines/streaming-server.toml",
+        include_str!("../../../../examples/machines/streaming-server.toml"),
+    ),
+    ("../machines/appro-1224xi.toml", include_str!("../../../../examples/machines/appro-1224xi.toml")),
+];
+
+fn text_of(all: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    all.iter().find(|(other, _)| *other == name).map(|(_, text)| *text)
+}
+
+fn paper(name: &str) -> Option<&'static str> {
+    text_of(&PAPERS, name)
+}
+
+fn machine(name: &str) -> Option<&'static str> {
+    text_of(&MACHINES, name)
+}
+
+/// A line for each: its name, and what it is.
+fn list() -> String {
+    let title = |text: &str| parse(text).map(|paper| paper.paper).unwrap_or_default();
+    PAPERS.iter().map(|(name, text)| format!("{name:<10} {}\n", title(text))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `linerate serve`: its words, its URLs, and what it served.
 
-use super::agent_addresses::ways_here;
+use super::agent::ways_here;
 use super::arguments::ServeArgs;
 use super::output::Output;
 use super::progress::Progress;

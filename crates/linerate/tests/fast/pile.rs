@@ -6,7 +6,7 @@ use crate::support::place::captures;
 use crate::support::process::Ends;
 use linerate::diagnose::map_findings;
 use linerate::probe::foreign::{ForeignSources, NamedText, described};
-use linerate::probe::pci::names;
+use linerate::probe::pci;
 use linerate::probe::{DiskKind, Machine, PciDevice, PciLink, PortKind, probe};
 use linerate::sysroot::Sysroot;
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ fn a_machine_of_listings_is_that_of_its_tree() {
 
 fn same(tree: &Sysroot, name: &str, least: usize) {
     let mut machine = probe(tree);
-    names::name(&mut machine.pci);
+    pci::name(&mut machine.pci);
     let listings = [lspci(&machine), lscpu(&machine), lsblk(&machine), lshw(&machine), ip(&machine)];
     let file = |text: &String| NamedText { name: "a listing".into(), bytes: text.clone().into_bytes() };
     let files: Vec<NamedText> = listings.iter().filter(|text| !text.is_empty()).map(file).collect();

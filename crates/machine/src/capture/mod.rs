@@ -4,29 +4,31 @@
 //! What files cannot say (ethtool, limits of the process, the timing of a checksum) lies beside them in
 //! `linerate/machine.json`: only what a probe of the tarball would lack, never what it reads itself. So a
 //! later linerate reads more from the same files, and a reader that was wrong is put right.
+//!
+//! The tarball has the same bytes for the same entries, no time and no owner in it.
 
 mod addresses;
-mod binary;
 mod files;
 mod identities;
 mod names;
 mod passing;
 mod private_names;
 mod product;
-mod tarball;
-mod text;
 
-use crate::probe::{Machine, SYSCALL_FACTS_FILE, lacking, probe, route};
-use linerate_facts::sysroot::{Archive, ArchiveError, ArchiveLimits, Recorded, Sysroot};
-use linerate_facts::usage;
-use names::Names;
 pub use names::Replaced;
 pub use product::anonymise;
+
+use crate::probe::{Machine, SYSCALL_FACTS_FILE, lacking, probe, route};
+use flate2::{Compression, GzBuilder};
+use linerate_facts::sysroot::{Archive, ArchiveError, ArchiveLimits, Recorded, Sysroot, UNREAD};
+use linerate_facts::usage;
+use names::Names;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
-pub use tarball::write;
+use std::path::{Path, PathBuf};
+use tar::{Builder, EntryType, Header};
 
 /// A recorded machine, anonymous.
 #[derive(Clone, Debug)]
@@ -96,7 +98,7 @@ fn missing_answers(
     names: &mut Names,
 ) -> Result<Vec<u8>, CaptureError> {
     let mut plain = Vec::new();
-    tarball::write_tar(entries, &mut plain)?;
+    write_tar(entries, &mut plain)?;
     let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &ArchiveLimits::default())?));
     let text = serde_json::to_string(machine)?;
     let mut live: Value = serde_json::from_str(&names.text(&text))?;
@@ -136,6 +138,50 @@ fn reasons(value: &mut Value, names: &Names) {
         Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
         _ => {}
     }
+}
+
+/// Writes the capture as a tarball compressed with gzip.
+pub fn write(capture: &Capture, out: impl Write) -> io::Result<()> {
+    let gzip = write_tar(&capture.entries, GzBuilder::new().mtime(0).write(out, Compression::best()))?;
+    gzip.finish()?.flush()
+}
+
+fn write_tar<W: Write>(entries: &BTreeMap<PathBuf, Recorded>, out: W) -> io::Result<W> {
+    let mut tarball = Builder::new(out);
+    let mut unread: BTreeMap<&Path, String> = BTreeMap::new();
+    for (path, entry) in entries.iter().filter(|(path, _)| path.file_name().is_some()) {
+        match entry {
+            Recorded::File(bytes) => file(&mut tarball, path, bytes)?,
+            Recorded::Unread(why) => {
+                unread.insert(path, why.to_string());
+                file(&mut tarball, path, b"")?;
+            }
+            Recorded::Link(target) => {
+                tarball.append_link(&mut header(EntryType::Symlink, 0o777, 0), path, target)?;
+            }
+            Recorded::Directory => {
+                tarball.append_data(&mut header(EntryType::Directory, 0o755, 0), path, io::empty())?;
+            }
+        }
+    }
+    let unread = serde_json::to_vec_pretty(&unread)?;
+    file(&mut tarball, Path::new(UNREAD), &unread)?;
+    tarball.into_inner()
+}
+
+fn file<W: Write>(tarball: &mut Builder<W>, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    tarball.append_data(&mut header(EntryType::Regular, 0o644, bytes.len() as u64), path, bytes)
+}
+
+fn header(kind: EntryType, mode: u32, size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(size);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header
 }
 
 #[cfg(test)]

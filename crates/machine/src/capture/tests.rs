@@ -161,7 +161,7 @@ fn server() -> Tree {
 
 fn plain(capture: &Capture) -> Vec<u8> {
     let mut plain = Vec::new();
-    tarball::write_tar(&capture.entries, &mut plain).expect("a tarball");
+    write_tar(&capture.entries, &mut plain).expect("a tarball");
     plain
 }
 
@@ -312,7 +312,7 @@ fn with(entries: &BTreeMap<PathBuf, Recorded>, changes: &[(&PathBuf, Vec<u8>)]) 
         entries.insert(path.to_path_buf(), Recorded::File(bytes.clone()));
     }
     let mut tar = Vec::new();
-    tarball::write_tar(&entries, &mut tar).expect("a tarball");
+    write_tar(&entries, &mut tar).expect("a tarball");
     Sysroot::archive(Archive::read_from(tar.as_slice(), &ArchiveLimits::default()).expect("an archive"))
 }
 
@@ -437,9 +437,9 @@ fn the_firmware_table_keeps_its_shape() {
     let table = smbios();
     let (_, recording) = tree.sysroot().record();
     assert!(recording.entries().is_empty());
-    binary::smbios(&table, &mut names);
+    files::rewrite_smbios(&table, &mut names);
     names.settle();
-    let clean = binary::smbios(&table, &mut names);
+    let clean = files::rewrite_smbios(&table, &mut names);
     assert_eq!(clean.len(), table.len());
     let text = String::from_utf8_lossy(&clean);
     assert!(
@@ -452,9 +452,9 @@ fn the_firmware_table_keeps_its_shape() {
     assert_eq!(&clean[8..24], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     // Whatever the table is: cut short, or with lengths that lead nowhere.
     for cut in 0..table.len() {
-        assert!(binary::smbios(&table[..cut], &mut names).len() <= cut);
+        assert!(files::rewrite_smbios(&table[..cut], &mut names).len() <= cut);
     }
-    assert!(binary::smbios(&[1, 200, 0, 0, 9, 9], &mut names).is_empty());
+    assert!(files::rewrite_smbios(&[1, 200, 0, 0, 9, 9], &mut names).is_empty());
 }
 
 #[test]
@@ -463,9 +463,9 @@ fn a_cards_serial_number_is_its_address() {
     space[0x100..0x104].copy_from_slice(&0x1501_0001u32.to_le_bytes());
     space[0x150..0x154].copy_from_slice(&0x1501_0003u32.to_le_bytes());
     space[0x154..0x15c].copy_from_slice(&[0xc1, 0xb2, 0x6a, 0xff, 0xff, 0x21, 0x1b, 0]);
-    let clean = binary::configuration(&space);
+    let clean = files::rewrite_configuration(&space);
     assert!(clean[0x154..0x15c].iter().all(|byte| *byte == 0) && clean[0x150] == 3 && clean.len() == 4096);
-    assert_eq!(binary::configuration(&[1; 64]), [1; 64]);
+    assert_eq!(files::rewrite_configuration(&[1; 64]), [1; 64]);
 }
 
 /// The machine and its capture, of a time in which nothing was plugged in or taken away: other tests make disks
@@ -541,10 +541,10 @@ proptest! {
     #[test]
     fn any_table_keeps_its_length_or_is_cut(bytes in proptest::collection::vec(any::<u8>(), 0..300), line in "\\PC{0,80}") {
         let mut names = Names::default();
-        binary::smbios(&bytes, &mut names);
+        files::rewrite_smbios(&bytes, &mut names);
         names.settle();
-        prop_assert!(binary::smbios(&bytes, &mut names).len() <= bytes.len());
-        prop_assert_eq!(binary::configuration(&bytes).len(), bytes.len());
+        prop_assert!(files::rewrite_smbios(&bytes, &mut names).len() <= bytes.len());
+        prop_assert_eq!(files::rewrite_configuration(&bytes).len(), bytes.len());
         let entries = BTreeMap::from(["mountinfo", "mounts", "cgroup", "route", "if_inet6", "fib_trie", "cmdline", "version", "wwid"].map(|name| {
             (PathBuf::from("proc/self").join(name), Recorded::File(line.clone().into_bytes()))
         }));

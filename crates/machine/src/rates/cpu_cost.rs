@@ -4,7 +4,7 @@
 //! where the others leave 59.7): its busy times count. The slides: 70 % of eight cores at 32.5 Gb/s, all else that the host
 //! did with it. A flow of TCP may use two cores: of 30 Gb/s it is the least. The range of 2003's rule is 3.6 to 2 GHz.
 
-use super::rows::rows;
+use super::rows;
 use linerate_facts::protocol::Protocol;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! What a cloud promises of its instances: the network of all interfaces together, and all volumes together, each way.
 
-use super::rows::rows;
+use super::rows;
 use linerate_facts::units::bytes_per_second;
 
 /// One type of instance.

@@ -5,7 +5,7 @@
 //! (Intel, An Introduction to the Intel QuickPath Interconnect, 2009). Makers' figures are often the sum of
 //! both directions; here everything is one direction.
 
-use super::rows::rows;
+use super::rows;
 use crate::probe::Confidence;
 
 /// A kind of link at one of its speeds.

@@ -2,7 +2,7 @@
 //! busy with it as a real one of that kind is. `dlrm` is left out: it reads some columns of its files, and the bytes of
 //! those are in no configuration.
 
-use super::rows::rows;
+use super::rows;
 
 /// One emulated accelerator.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,6 +2,14 @@
 //!
 //! Transfers per second × width of the channel × channels. JEDEC writes the rates cut to whole numbers:
 //! DDR3-1333 makes 1333⅓ million transfers a second, as the clock is a multiple of 16⅔ MHz.
+//!
+//! What server processors have of it: channels of a socket, the fastest DIMMs, and how far more DIMMs on a
+//! channel slow it.
+//!
+//! That is from the makers' guides; a model below the best of its family is often slower. What the firmware
+//! says that the DIMMs run at (SMBIOS type 17, configured speed) goes before all of this.
+
+use super::rows;
 
 /// Data bits of a channel without ECC; DDR5 splits them into two subchannels.
 pub(crate) const CHANNEL_BITS: u32 = 64;
@@ -14,7 +22,7 @@ pub fn bytes_per_second(mt_per_second: f64, width_bits: u32, channels: u32) -> f
 
 /// The exact rate behind a rate as JEDEC and the firmware write it, mega-transfers per second: 1333 (or 1334)
 /// is 1333⅓. A rate that is no multiple of 33⅓ is taken as it is.
-pub(crate) fn exact_mt_per_second(written: u32) -> f64 {
+fn exact_mt_per_second(written: u32) -> f64 {
     let written = f64::from(written);
     let multiple = (written * 3.0 / 100.0).round() * 100.0 / 3.0;
     if (multiple - written).abs() < 1.0 { multiple } else { written }
@@ -77,11 +85,16 @@ impl Grade {
 }
 
 const DDR: (&str, &str) = ("DDR", "JEDEC JESD79");
+
 const DDR2: (&str, &str) = ("DDR2", "JEDEC JESD79-2");
+
 const DDR3: (&str, &str) = ("DDR3", "JEDEC JESD79-3; SARA D1.3 (2010), table 2");
+
 const DDR4: (&str, &str) = ("DDR4", "JEDEC JESD79-4");
+
 const DDR5: (&str, &str) =
     ("DDR5", "JEDEC JESD79-5: a DIMM is two subchannels of 32 bits, together this row");
+
 const MRDIMM: (&str, &str) = ("DDR5-MRDIMM", "multiplexed ranks (MCRDIMM, MRDIMM), rate of the host's bus");
 
 const fn grade(family: (&'static str, &'static str), mt_per_second: u32, module: &'static str) -> Grade {
@@ -127,6 +140,66 @@ pub(crate) const GRADES: [Grade; 36] = [
     grade(MRDIMM, 8800, "MRDIMM/MCRDIMM"),
     grade(MRDIMM, 12800, "MRDIMM/MCRDIMM"),
 ];
+
+/// A family of server processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Platform {
+    /// Maker, code name, model numbers.
+    pub name: &'static str,
+    /// Year of the first.
+    pub year: u32,
+    /// Channels of a socket; 0: the memory is part of the package and its peak is published.
+    pub channels: u32,
+    /// `DDR4` …
+    pub family: &'static str,
+    /// Mega-transfers per second with 1, 2, 3 DIMMs on each channel; 0: not supported, or not reported.
+    pub by_dimms: [u32; 3],
+    /// Peak of a socket where it does not follow from channels, bytes per second.
+    pub published_bytes_per_second: Option<f64>,
+    /// What bounds the figures.
+    pub note: &'static str,
+}
+
+/// Where most of them come from.
+pub(crate) const SOURCE: &str =
+    "makers' data sheets and memory guides; models differ, confirm for yours (confidence: medium)";
+
+/// Where the three rates of Nehalem come from.
+pub(crate) const NEHALEM_SOURCE: &str = "SARA D1.3 (2010), table 3";
+
+impl Platform {
+    /// Bytes per second of a socket with all channels filled, at the fastest rate.
+    pub(crate) fn bytes_per_second(&self) -> f64 {
+        self.published_bytes_per_second.unwrap_or_else(|| {
+            bytes_per_second(exact_mt_per_second(self.by_dimms[0]), CHANNEL_BITS, self.channels)
+        })
+    }
+
+    /// Mega-transfers per second with this many DIMMs on a channel; none where that is not supported or not
+    /// published.
+    pub(crate) fn mt_per_second(&self, dimms_per_channel: u32) -> Option<u32> {
+        let at = usize::try_from(dimms_per_channel.checked_sub(1)?).ok()?;
+        self.by_dimms.get(at).copied().filter(|rate| *rate > 0)
+    }
+}
+
+/// Oldest first, by maker.
+pub(crate) fn all_platforms() -> Vec<Platform> {
+    rows(
+        include_str!("memory_platforms.txt"),
+        |[name, year, channels, family, by_one, by_two, by_three, published, note], _| {
+            Some(Platform {
+                name,
+                year: year.parse().ok()?,
+                channels: channels.parse().ok()?,
+                family,
+                by_dimms: [by_one.parse().ok()?, by_two.parse().ok()?, by_three.parse().ok()?],
+                published_bytes_per_second: published.parse().ok(),
+                note,
+            })
+        },
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +262,35 @@ mod tests {
             let rate = grade.bytes_per_second() / 1e9;
             assert!((number("GBps_per_channel") - rate).abs() < 5.1e-4, "{row:?}");
             assert!((number("gbps_per_channel") - rate * 8.0).abs() < 5.1e-4, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn sara_table_3_of_d1_3() {
+        let nehalem = all_platforms()[0];
+        let clock =
+            |dimms| nehalem.mt_per_second(dimms).map(|rate| (exact_mt_per_second(rate) / 2.0).round());
+        assert_eq!([clock(1), clock(2), clock(3)], [Some(667.0), Some(533.0), Some(400.0)]);
+        assert_eq!([1, 2, 3].map(|dimms| nehalem.mt_per_second(dimms)), [Some(1333), Some(1066), Some(800)]);
+        assert_eq!(nehalem.mt_per_second(0), None);
+        assert_eq!(nehalem.mt_per_second(4), None);
+        assert_eq!(nehalem.mt_per_second(u32::MAX), None);
+    }
+
+    #[test]
+    fn platforms_are_equal_to_the_reference_table() {
+        let Some(rows) = tables::rows("memory-platforms") else { return };
+        let platforms = all_platforms();
+        assert_eq!(rows.len(), platforms.len());
+        for (row, platform) in rows.iter().zip(&platforms) {
+            let number = |column: &str| tables::number(row, column).expect("a number");
+            assert_eq!((row["platform"].as_str(), row["family"].as_str()), (platform.name, platform.family));
+            assert_eq!(number("year"), f64::from(platform.year));
+            assert_eq!(number("channels_per_socket"), f64::from(platform.channels));
+            assert_eq!(number("max_mt_s"), f64::from(platform.by_dimms[0]));
+            let rate = platform.bytes_per_second() / 1e9;
+            assert!((number("peak_GBps_per_socket") - rate).abs() < 0.051, "{row:?} {rate}");
+            assert!((number("peak_gbps_per_socket") - rate * 8.0).abs() < 0.051, "{row:?} {rate}");
         }
     }
 }

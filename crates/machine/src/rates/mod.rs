@@ -1,8 +1,11 @@
 //! Published rates and the arithmetic on them: what a link carries after its encoding and its protocol's
 //! overhead.
 //!
-//! Formulas, not copied figures: what they are computed from are the tables in the text files beside the code; the
-//! tests hold the results against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
+//! Formulas, not copied figures: what they are computed from are the tables in the text files beside the code;
+//! the tests hold the results against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
+//!
+//! Such a table has a row a line, its cells apart by `|`. The first line names the cells, and a line that
+//! begins with `@` gives the source of the rows below it.
 
 pub mod coding;
 pub mod cpu_cost;
@@ -11,15 +14,33 @@ pub mod instances;
 pub mod interconnect;
 pub mod loads;
 pub mod memory;
-pub(crate) mod memory_platforms;
 pub mod otn;
-pub mod pci;
 pub mod pcie;
-pub(crate) mod phy;
 pub mod rdma;
-mod rows;
 pub mod storage;
 pub mod table;
+
+/// The rows of a table, each made of its cells and its source.
+fn rows<const CELLS: usize, T>(
+    text: &'static str,
+    row: impl Fn([&'static str; CELLS], &'static str) -> Option<T>,
+) -> Vec<T> {
+    let (mut source, mut rows) = ("", Vec::new());
+    for line in text.lines().skip(1) {
+        if let Some(named) = line.strip_prefix("@ ") {
+            source = named;
+            continue;
+        }
+        let mut cells = line.split('|').map(str::trim);
+        let parsed = row(std::array::from_fn(|_| cells.next().unwrap_or_default()), source);
+        debug_assert!(
+            parsed.is_some() && cells.next().is_none(),
+            "a row of the tables that is not understood: {line}"
+        );
+        rows.extend(parsed);
+    }
+    rows
+}
 
 #[cfg(test)]
 mod tables {

@@ -4,7 +4,7 @@
 //! 256 of error correction. So OPU : ODU : OTU = 238 : 239 : 255 of a sixteenth of the columns; the number
 //! under the fraction is what is left after stuff columns that fit the clients in.
 
-use super::rows::rows;
+use super::rows;
 
 /// A rate as G.709 writes it: `times × part/whole × base`.
 #[derive(Clone, Copy, Debug, PartialEq)]

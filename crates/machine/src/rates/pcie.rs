@@ -1,24 +1,33 @@
-//! PCI Express: what a link carries per direction, after its encoding and after the headers of its
-//! transaction packets.
+//! PCI Express: what a link carries per direction, after its encoding and after the headers of its transaction
+//! packets.
 //!
 //! Gen 1 and 2 use 8b/10b, gen 3 to 5 128b/130b, gen 6 and 7 PAM4 with 256-byte FLITs (PCIe base
 //! specification; the same shares are in the kernel's `PCIE_SPEED2MBS_ENC`, `include/linux/pci.h`). A packet
-//! of up to `MaxPayload` bytes pays 8 bytes of framing, sequence number and LCRC, and a header: 16 bytes for
-//! a memory write to a 64-bit address, 12 for a completion. In FLIT mode the framing is part of the FLIT: 236
-//! of its 256 bytes carry packets.
+//! of up to `MaxPayload` bytes pays 8 bytes of framing, sequence number and LCRC, and a header: 16 bytes for a
+//! memory write to a 64-bit address, 12 for a completion. In FLIT mode the framing is part of the FLIT: 236 of
+//! its 256 bytes carry packets.
 //!
 //! Acknowledge and flow-control packets take a further 2–3 % of real links, by a share that depends on the
 //! credits of both ends. No register reports it, so it is not deducted: an effective figure is what a link can
 //! at most carry.
+//!
+//! PCI and PCI-X came before it: parallel buses, shared by all devices on them and by both directions.
+//!
+//! They carry width × clock. What arbitration, wait states and the address phases leave depends on the burst
+//! length that the devices agree on; no figure of the bus reports it.
 
 /// The smallest MaxPayload that the specification allows.
 pub const SMALLEST_MAX_PAYLOAD_BYTES: u32 = 128;
+
 /// The largest that processors of today take (AMD EPYC 512, Intel Xeon 256).
 const BEST_MAX_PAYLOAD_BYTES: u32 = 512;
+
 /// The least that a packet of data has around its payload: a header of 12 bytes and 8 of framing.
 const LEAST_OVERHEAD_BYTES: f64 = 20.0;
+
 /// Of that framing, sequence number and LCRC.
 const FRAMING_BYTES: f64 = 8.0;
+
 /// From this speed on, generation 3, ports of servers take 256 bytes (Intel Xeon E5, “Datasheet, volume two”:
 /// Max_Payload_Size Supported); before it mostly 128.
 const GENERATION_3_GT_PER_SECOND: f64 = 8.0;
@@ -154,6 +163,64 @@ fn coding(gt_per_second: f64) -> Option<Coding> {
     }
 }
 
+/// A bus as its specification names it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ParallelBusStandard {
+    /// `PCI`, `PCI-X`.
+    pub name: &'static str,
+    /// Data bits.
+    pub bits: u32,
+    /// Transfers per second, mega: the clock, or a multiple of it (PCI-X 2.0).
+    pub mega_transfers: f64,
+    /// Devices that may share a bus at this clock.
+    pub slots: &'static str,
+    /// Where the figure comes from.
+    pub source: &'static str,
+}
+
+impl ParallelBusStandard {
+    /// Bytes per second of the whole bus.
+    pub fn bytes_per_second(&self) -> f64 {
+        bytes_per_second(self.bits, self.mega_transfers)
+    }
+}
+
+/// Bytes per second of a parallel bus: `bits` of data, this many million transfers a second.
+pub fn bytes_per_second(bits: u32, mega_transfers: f64) -> f64 {
+    f64::from(bits) / 8.0 * mega_transfers * 1e6
+}
+
+const PCI: &str = "PCI-SIG, PCI Local Bus Specification 3.0";
+
+const PCI_X: &str = "PCI-SIG, PCI-X Addendum 1.0b";
+
+const PCI_X_2: &str = "PCI-SIG, PCI-X Protocol Addendum 2.0";
+
+/// 33, 66, 100 and 133 MHz are thirds of 100, 200, 300 and 400 MHz.
+const fn bus(
+    name: &'static str,
+    bits: u32,
+    thirds: u32,
+    slots: &'static str,
+    source: &'static str,
+) -> ParallelBusStandard {
+    ParallelBusStandard { name, bits, mega_transfers: thirds as f64 * 100.0 / 3.0, slots, source }
+}
+
+/// The buses of servers before PCI Express.
+pub(crate) const BUSES: [ParallelBusStandard; 10] = [
+    bus("PCI", 32, 1, "4 to 5", PCI),
+    bus("PCI", 64, 1, "4 to 5", PCI),
+    bus("PCI", 32, 2, "2", PCI),
+    bus("PCI", 64, 2, "2", PCI),
+    bus("PCI-X", 64, 2, "4", PCI_X),
+    bus("PCI-X", 32, 4, "1", PCI_X),
+    bus("PCI-X", 64, 3, "2", PCI_X),
+    bus("PCI-X", 64, 4, "1", PCI_X),
+    bus("PCI-X 2.0", 64, 8, "1", PCI_X_2),
+    bus("PCI-X 2.0", 64, 16, "1", PCI_X_2),
+];
+
 #[cfg(test)]
 mod tests {
     use super::super::tables;
@@ -259,5 +326,17 @@ mod tests {
             let theirs = tables::number(row, "usable_MBps").expect("a rate");
             assert!(same(ours, theirs, 1), "{} {ours} {theirs}", row["version"]);
         }
+    }
+
+    #[test]
+    fn a_133_mhz_bus_carries_1_07_gb_a_second() {
+        // openBench Labs, I/O, I/O (2003): "bridges that can individually provide 1.07GB per second of peak
+        // I/O bandwidth".
+        let fastest =
+            BUSES.iter().find(|bus| bus.name == "PCI-X" && bus.mega_transfers > 133.0 && bus.bits == 64);
+        assert_eq!((fastest.expect("a bus").bytes_per_second() / 1e7).round(), 107.0);
+        // A 64-bit 66 MHz PCI bus: 533 MB/s; a 32-bit 33 MHz one: 133.
+        assert_eq!((bytes_per_second(64, 200.0 / 3.0) / 1e6).round(), 533.0);
+        assert_eq!((bytes_per_second(32, 100.0 / 3.0) / 1e6).round(), 133.0);
     }
 }

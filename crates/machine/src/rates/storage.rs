@@ -7,7 +7,7 @@
 
 use super::coding::Coding;
 use super::pcie::{self, PayloadDirection};
-use super::rows::rows;
+use super::rows;
 
 /// A link of a standard, with all its lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,32 +1,30 @@
 //! The one PCIe tree of a machine: what is above and below a function, which links there are, how each runs
-//! beside what its two ends can do, what a class code says, what ports carry. Probe, plan, diagnose, watch
-//! and report ask here, and so say the same.
+//! beside what its two ends can do, what a class code says, what ports carry. Probe, plan, diagnose, watch and
+//! report ask here, and so say the same.
 //!
 //! A link has two ends: the upper one is a root port or a switch's downstream port, the lower one a card or a
 //! switch's upstream port; between the two sides of a switch there is no link. Everything is total: a damaged
 //! list with rings gives an answer of bounded length.
 
-mod class;
-mod formality;
 mod link;
 mod rate;
-mod shared;
 mod slots;
+
+pub use link::{LinkCondition, LinkEnds, WeakerEnd};
+pub use rate::{Shared, *};
+pub use slots::FreeSlot;
 
 use crate::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
 use crate::rates::pcie::PayloadDirection;
-pub use class::{carries_bytes, class_name, is_accelerator};
 use linerate_facts::fact::Fact;
-pub use link::{LinkCondition, LinkEnds, WeakerEnd};
-pub use rate::*;
-pub use shared::Shared;
-pub use slots::FreeSlot;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No chain of bridges is longer: a domain has 256 buses.
 pub const DEEPEST: usize = 256;
+
 /// Volumes stacked on each other; more is a damaged file.
 pub const DEEPEST_VOLUMES: usize = 16;
+
 /// A graphics card on the board that has fewer lanes shows the console and nothing else.
 const LEAST_GPU_LANES: u32 = 8;
 
@@ -136,7 +134,7 @@ impl<'a> Topology<'a> {
 
     /// It is a bridge by its class, or functions are behind it.
     pub fn is_bridge(&self, device: &PciDevice) -> bool {
-        device.class.known().is_some_and(|class| class::is_bridge(*class))
+        device.class.known().is_some_and(|class| is_bridge(*class))
             || self.children.contains_key(device.address.as_str())
     }
 
@@ -155,7 +153,7 @@ impl<'a> Topology<'a> {
     pub fn is_gpu(&self, device: &PciDevice) -> bool {
         let most = device.link_max.known().or(device.link.known());
         let wide = most.is_some_and(|link| link.width >= LEAST_GPU_LANES);
-        let fits = |class: &u32| is_accelerator(*class) && (wide || !class::is_vga(*class));
+        let fits = |class: &u32| is_accelerator(*class) && (wide || !is_vga(*class));
         device.class.known().is_some_and(fits)
     }
 
@@ -287,6 +285,54 @@ fn by_function<'a, T>(
         }
     }
     found
+}
+
+/// Class of a PCI-to-PCI bridge, without its programming interface.
+const BRIDGE: u32 = 0x0604;
+
+/// Base class of network controllers.
+const NETWORK: u32 = 0x02;
+
+/// The name of a class that carries bytes, or of a bridge; none for the others.
+pub fn class_name(class: u32) -> Option<&'static str> {
+    Some(match (class >> 16, class >> 8) {
+        (_, BRIDGE) => "bridge",
+        (_, 0x0101) => "IDE",
+        (_, 0x0104) => "RAID",
+        (_, 0x0106) => "SATA",
+        (_, 0x0107) => "SAS",
+        (_, 0x0108) => "NVMe",
+        (0x01, _) => "storage",
+        (_, 0x0200) => "Ethernet",
+        (_, 0x0207 | 0x0c06) => "InfiniBand",
+        (_, 0x0c04) => "Fibre Channel",
+        (0x02, _) => "network",
+        (_, 0x0302) => "GPU",
+        (0x03, _) => "display",
+        (_, 0x0b40) => "co-processor",
+        (0x12, _) => "accelerator",
+        _ => return None,
+    })
+}
+
+/// Storage, network, graphics, co-processors, accelerators: all that a flow may end at.
+pub fn carries_bytes(class: u32) -> bool {
+    class_name(class).is_some() && !is_bridge(class)
+}
+
+/// A bridge to a further bus: a root port, a port of a switch, a bridge to conventional PCI.
+fn is_bridge(class: u32) -> bool {
+    class >> 8 == BRIDGE
+}
+
+/// Graphics cards, co-processors and accelerators: their drivers lower the speed of a link while it is idle.
+pub fn is_accelerator(class: u32) -> bool {
+    matches!(class >> 16, 0x03 | 0x12) || class >> 8 == 0x0b40
+}
+
+/// A graphics card on the board has this class, too.
+fn is_vga(class: u32) -> bool {
+    class >> 8 == 0x0300
 }
 
 #[cfg(test)]

@@ -324,3 +324,25 @@ proptest! {
         prop_assert!(tree.links().len() <= machine.pci.len());
     }
 }
+
+#[test]
+fn each_class_has_one_name() {
+    let names = [
+        (0x01_0802, "NVMe"),
+        (0x01_0400, "RAID"),
+        (0x01_8000, "storage"),
+        (0x02_0000, "Ethernet"),
+        (0x02_0700, "InfiniBand"),
+        (0x0c_0400, "Fibre Channel"),
+        (0x03_0000, "display"),
+        (0x03_0200, "GPU"),
+        (0x0b_4000, "co-processor"),
+        (0x12_0000, "accelerator"),
+    ];
+    for (class, name) in names {
+        assert_eq!((class_name(class), carries_bytes(class)), (Some(name), true), "{class:06x}");
+    }
+    assert_eq!((class_name(0x06_0400), carries_bytes(0x06_0400)), (Some("bridge"), false));
+    assert_eq!((class_name(0x0c_0330), carries_bytes(0x0c_0330)), (None, false), "USB");
+    assert!(is_accelerator(0x0b_4000) && is_accelerator(0x12_0000) && !is_accelerator(0x02_0000));
+}

@@ -3,7 +3,7 @@
 use super::product::WorkerResult;
 use super::window::WindowObservation;
 use linerate_system::clock;
-use linerate_system::idle::done_idle;
+use linerate_system::process::done_idle;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::incoming::{IncomingStart, start_incoming};

@@ -1,7 +1,6 @@
 //! A result as it is shown, written once: sentences, facts, figures, lists and tables, of which the terminal and the page are
 //! two renderings. What a terminal shows is on the page, too; pictures, and what only a page has room for, are beside it there.
 
-mod evidence;
 mod finding;
 mod table;
 

@@ -1,8 +1,6 @@
 //! `linerate plan`: one screen, or the JSON of the contract.
 
-mod needs;
 mod table;
-mod wall;
 
 use super::alike::grouped;
 use super::document::{Block, Labelled, bold, dim, findings, lines, plain};
@@ -14,11 +12,10 @@ use linerate_model::plan::demand::Demand;
 use linerate_model::plan::flow::{FlowPlan, MissingRates};
 use linerate_model::plan::long_path::LongPath;
 use linerate_model::plan::sizing::Sizing;
-use linerate_model::plan::wording;
-use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
+use linerate_model::plan::{Bound, Origin, Resource, ResourceKind, wording};
 use serde::Serialize;
 use serde_json::json;
-pub use wall::screen as wall_screen;
+pub use table::wall_screen;
 
 /// Columns of the label before each text.
 const LABEL: usize = 12;
@@ -132,10 +129,10 @@ impl FlowReport {
             blocks.extend([Block::Facts(LABEL, changes), Block::Space]);
         }
         blocks.extend([Block::Facts(LABEL, self.bounds()), Block::Space]);
-        blocks.extend(table::blocks(plan));
+        blocks.extend(table::resource_blocks(plan));
         let placement = plan.placement.advice.iter().map(|advice| ("placement", plain(advice))).collect();
-        let plane = plan.data_plane.as_ref().map(needs::data_plane).unwrap_or_default();
-        let sizing = self.sizing.as_ref().map(|sizing| needs::needs(sizing, |rate| self.show(rate)));
+        let plane = plan.data_plane.as_ref().map(table::data_plane).unwrap_or_default();
+        let sizing = self.sizing.as_ref().map(|sizing| table::needs(sizing, |rate| self.show(rate)));
         for facts in [placement, plane, sizing.unwrap_or_default()] {
             if !facts.is_empty() {
                 blocks.extend([Block::Space, Block::Facts(LABEL, facts)]);

@@ -1,7 +1,7 @@
 //! Rules about the machine, and about what was found: the findings and the facts that the other screens show.
 
 use super::Judgement;
-use super::cause::sentence;
+use super::bounds::sentence;
 use super::rule::FindingChoice;
 use crate::machine_facts::{MachineFact, of_server, of_settings};
 use linerate_facts::printable::printable;

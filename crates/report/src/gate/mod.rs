@@ -1,31 +1,29 @@
 //! `--expect`: a result held to rules, each of which it holds, fails, or leaves open with the reason. Pure.
 //!
-//! A rule fails only where the whole interval of the figure lies on the wrong side, and nobody else had the machine
-//! meanwhile. `rule` reads a rule, `expectations` those of a command line; `figures` are what a rule is about,
-//! `bounds` judges them, `cause` says why one fails; `machine` is about what was probed, `others` about like parts,
-//! another result and the history. `write` makes rules of a plan or of a good result, `junit` a page for a CI.
+//! A rule fails only where the whole interval of the figure lies on the wrong side, and nobody else had the
+//! machine meanwhile. `rule` reads a rule, `expectations` those of a command line; `figures` are what a rule
+//! is about, `bounds` judges them and says why one fails; `machine` is about what was probed, `others` about
+//! like parts, another result and the history. `write` makes rules of a plan or of a good result. For a CI the
+//! rules are test cases, in the XML that is read from JUnit.
 
 mod bounds;
-mod cause;
 mod expectations;
 mod figures;
-mod junit;
 mod machine;
 mod others;
 mod rule;
-#[cfg(test)]
-mod tests;
 mod write;
 
 pub use expectations::{ExpectationError, Expectations, rules_of_text};
-pub use junit::junit_page;
+pub use rule::{Rule, RuleError};
+pub use write::{of_plan as expectations_of_plan, of_result as expectations_of_result};
+
 use linerate_facts::printable::{hanging, printable};
 use linerate_facts::wording::counted;
 use linerate_measure::run::{Run, SCHEMA};
 use rule::Meaning;
-pub use rule::{Rule, RuleError};
 use serde::Serialize;
-pub use write::{of_plan as expectations_of_plan, of_result as expectations_of_result};
+use std::fmt::Write;
 
 /// What a rule, or all of them, came to; the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
@@ -154,3 +152,60 @@ impl GateReport {
         format!("{rules} for {}: {}.", self.host, parts.collect::<Vec<_>>().join(", "))
     }
 }
+
+/// A test suite for each result, with a case for each rule.
+pub fn junit_page(reports: &[GateReport]) -> String {
+    let suites: String = reports.iter().map(suite).collect();
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{suites}</testsuites>\n")
+}
+
+fn suite(report: &GateReport) -> String {
+    let count = |outcome| report.rules.iter().filter(|rule| rule.outcome == outcome).count();
+    let (failed, open) = (count(RuleOutcome::Failed), count(RuleOutcome::NotJudged));
+    let (command, host) = (escaped(&report.command), escaped(&report.host));
+    let (started, tests) = (escaped(report.started.trim_end_matches('Z')), report.rules.len());
+    let mut page = String::new();
+    let _ = writeln!(
+        page,
+        "  <testsuite name=\"linerate {command}\" hostname=\"{host}\" timestamp=\"{started}\" tests=\"{tests}\" \
+         failures=\"{failed}\" errors=\"0\" skipped=\"{open}\">"
+    );
+    for JudgedRule { rule, outcome, text } in &report.rules {
+        let case =
+            format!("    <testcase classname=\"linerate.{command}.{host}\" name=\"{}\"", escaped(rule));
+        let text = escaped(text);
+        let _ = match outcome {
+            RuleOutcome::Failed => {
+                writeln!(page, "{case}>\n      <failure message=\"{text}\"/>\n    </testcase>")
+            }
+            RuleOutcome::NotJudged => {
+                writeln!(page, "{case}>\n      <skipped message=\"not judged: {text}\"/>\n    </testcase>")
+            }
+            RuleOutcome::Held => {
+                writeln!(page, "{case}>\n      <system-out>{text}</system-out>\n    </testcase>")
+            }
+        };
+    }
+    page + "  </testsuite>\n"
+}
+
+/// What XML gives a meaning, in its place.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // No XML 1.0 may hold them.
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            letter if letter.is_control() => escaped.push('\u{fffd}'),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

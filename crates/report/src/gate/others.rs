@@ -1,11 +1,10 @@
 //! Rules that compare: like parts with each other, a result with another one, and with what this host usually does.
 
-use super::bounds::{JudgedFigure, ResolvedBound, against, excuse, of_all};
+use super::bounds::{self, JudgedFigure, ResolvedBound, against, excuse, of_all};
 use super::figures::{FigureUnit, RuledFigure, rate_interval};
 use super::rule::Subject;
-use super::{History, Judgement, RuleOutcome, cause};
-use crate::check::changes::since;
-use crate::check::{CheckVerdict, check, is_same_hardware};
+use super::{History, Judgement, RuleOutcome};
+use crate::check::{CheckVerdict, changes_since, check, is_same_hardware};
 use crate::compare::measured_as;
 use crate::figure::{Unit, percent, rate};
 use linerate_facts::fact::Fact;
@@ -42,7 +41,7 @@ pub(super) fn twins(run: &Run, within: f64) -> Judgement {
             percent(within)
         ));
     };
-    let text = cause::sentence(slow);
+    let text = bounds::sentence(slow);
     let resource = slow.evidence["resource"].as_str().unwrap_or_default();
     let figure = run.measurements.iter().find(|figure| figure.resource == resource && !figure.together);
     match figure.and_then(|figure| excuse(run, figure, true)) {
@@ -126,7 +125,7 @@ pub(super) fn like(run: &Run, other: Option<&Run>, within: f64) -> Judgement {
     }
     let count = judged.len();
     let found = of_all(run, judged, &Subject::Any);
-    let changes = since(run, &[other]);
+    let changes = changes_since(run, &[other]);
     match found.outcome {
         RuleOutcome::Failed if !changes.is_empty() => {
             let all: Vec<String> = changes

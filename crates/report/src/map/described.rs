@@ -1,10 +1,9 @@
 //! The picture of a machine's parts as `linerate plan` has them, described in a file or changed by a what-if: hubs,
 //! slots (free ones, too), cards, controllers, disks and ports, like figures 1, 2 and 7 of SARA's D1.1 and D1.3.
 
-use super::leaf::folded;
 use super::parts::{Branch, Chip, Edge, EdgeStyle, Leaf, NodeBox, Part, Picture, joined};
-use super::picture::strip;
-use super::tree::grouped;
+use super::strip;
+use super::tree::{folded, grouped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_facts::wording::counted;
 use linerate_machine::probe::{PciLink, cpu_list};

@@ -3,8 +3,7 @@
 
 use super::layout::{MapLayout, PlacedBranch, layout};
 use super::parts::Part;
-use super::picture::picture;
-use super::svg;
+use super::{picture, svg};
 use crate::markup::{Rect, finished, html};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::*;

@@ -1,11 +1,10 @@
 //! What a flow does with the parts of the picture: how much of each is in use, and which of them limit it.
 
-use super::parts::{Branch, Chip, Picture, Strip, joined};
-use super::parts::{LimitSign, Use};
+use super::parts::{Branch, Chip, LimitSign, Picture, Strip, Use, joined};
 use crate::figure::{Figure, Unit, percent, rate, share};
 use crate::verdict::{RunVerdict, device, plural};
-use linerate_facts::natural_order::in_order;
 use linerate_facts::printable::shortened;
+use linerate_facts::wording::in_order;
 use linerate_model::plan::{Resource, ResourceKind};
 use std::collections::{BTreeMap, BTreeSet};
 

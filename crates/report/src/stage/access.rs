@@ -1,10 +1,11 @@
-//! Benchmarks of file access: a row for each figure with its latencies and its self-checks; the scaling curve, or the
-//! cells of several.
+//! Benchmarks of file access: a row for each figure with its latencies and its self-checks; the scaling curve,
+//! or the cells of several. A load test has a row for each step, and what to know of the steps; on the page
+//! every measurement, too.
 
 use super::matrix::matrix;
 use super::outcome;
-use super::scaling::{Scalability, ScalabilityRow, scalability};
-use super::tax;
+use super::scaling::{self, Scalability, ScalabilityRow, scalability};
+use crate::alike::grouped;
 use crate::document::{Block, Cell, Media, Part, Table, TableRow, Text, dim, plain};
 use crate::figure::{Figure, Unit, operations_word, percent, quantity, seconds_word, spread};
 use crate::grid::{Column, name, number, text};
@@ -12,7 +13,9 @@ use crate::markup::html;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
-use linerate_measure::measure::access::{DeviceUse, Latency, ScalingCurve, ScalingStep, SideResult};
+use linerate_measure::measure::access::{
+    DeviceUse, Latency, LoadCurve, LoadPoint, ScalingCurve, ScalingStep, SideResult,
+};
 use linerate_measure::measure::{AccessResult, LimitedBy, Measurement};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -32,8 +35,10 @@ const FIGURES: [Column; 12] = [
     number("CPU s/GB", 3),
     text("devices (diskstats)", 0).page_only(),
 ];
+
 const CURVE: [Column; 4] =
     [number("sources", 0), number("rate", 0), number("of baseline", 0), number("spread", 0)];
+
 const CELLS: [Column; 8] = [
     number("workers", 0),
     number("transfer", 0),
@@ -44,13 +49,17 @@ const CELLS: [Column; 8] = [
     text("levels off", 0),
     name(""),
 ];
+
 const THE_BASELINE: &str = "The baseline is the sum of each source alone with its own workers of the same cell; “of best \
                             alone” is held against as many times the best of any source alone in any cell, or \
                             in the result that --scaling names.";
+
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies are in the page and the JSON.";
+
 const HEAT: &str =
     "The darker, the more bytes a second, or the longer the wait that 99 % of the requests keep.";
+
 /// Devices of a figure that are named.
 const MOST_DEVICES: usize = 4;
 
@@ -66,7 +75,7 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
         }
         None => vec![all],
     };
-    shown.into_iter().chain(curve).chain(tax::part(run)).collect()
+    shown.into_iter().chain(curve).chain(scaling::part(run)).collect()
 }
 
 /// A row for each cell with all of its sources.
@@ -332,6 +341,63 @@ fn curve(scaling: &ScalingCurve) -> Part<'static> {
     let table = Table::new(CURVE, scaling.steps.iter().map(row));
     let blocks = vec![Block::Space, Block::Table(table), Block::Text(plain(end))];
     Part { id: "curve", title: "From one source to all", blocks, ..Part::default() }
+}
+
+const STEPS: [Column; 6] =
+    [name("load"), number("IOPS", 0), number("mean", 0), number("p99", 1), number("p99.9", 2), text("", 3)];
+
+pub(super) fn load_parts(run: &Run) -> Vec<Part<'_>> {
+    let steps = run.load.as_ref().filter(|curve| !curve.points.is_empty());
+    let mut blocks: Vec<Block> =
+        steps.into_iter().flat_map(|curve| [Block::Space, steps_table(curve)]).collect();
+    blocks.extend(remarks(run).into_iter().map(|remark| Block::Text(dim(remark))));
+    let steps = Part { id: "steps", title: "Steps", blocks, ..Part::default() };
+    vec![steps, Part { on: Media::Page, ..figures(&run.measurements) }]
+}
+
+fn steps_table(curve: &LoadCurve) -> Block<'static> {
+    let (answer, level) = (curve.answer(), curve.level_rate());
+    let row = |point: &LoadPoint| {
+        let load = match point.offered {
+            Some(offered) => format!("{}/s", operations_word(offered)),
+            None => counted(point.workers, "worker"),
+        };
+        let mut notes = Vec::new();
+        if answer.is_some_and(|answer| std::ptr::eq(answer, point)) {
+            notes.push(match level.filter(|_| point.offered.is_none()) {
+                Some(level) => format!("{} of the most", percent(point.operations_per_second / level)),
+                None => "highest".into(),
+            });
+        }
+        if let Some(in_flight) = outcome::in_flight_of_more(point) {
+            notes.push(format!("{in_flight:.0} in flight"));
+        }
+        if !point.within_limit {
+            notes.push("past the limit".into());
+        }
+        let [mean, p99, p99_9] =
+            [point.latency.mean, point.latency.p99, point.latency.p99_9].map(seconds_word);
+        TableRow::of([load, operations_word(point.operations_per_second), mean, p99, p99_9, notes.join(", ")])
+    };
+    Block::Table(Table::new(STEPS, curve.points.iter().map(row)))
+}
+
+/// What the columns have no room for, each once with how many measurements it holds of.
+fn remarks(run: &Run) -> Vec<String> {
+    let of = |one: &'_ Measurement| -> Vec<(String, String)> {
+        let limited_by = one.held_by.map(|by| by.words().to_string());
+        let access = one.access.as_deref();
+        let found = access.into_iter().flat_map(remarkable);
+        let error = access.and_then(|access| access.errors.first());
+        let said = one.flags.iter().chain(error).map(|text| printable(text));
+        limited_by.into_iter().chain(said).chain(found).map(|remark| (remark, outcome::name(one))).collect()
+    };
+    let all = grouped(run.measurements.iter().flat_map(of), |(one, _), (other, _)| one == other);
+    let words = |alike: &Vec<(String, String)>| match alike.as_slice() {
+        [(remark, name)] => format!("{remark}: {name}"),
+        many => format!("{}: {} rows", many[0].0, many.len()),
+    };
+    all.iter().map(words).collect()
 }
 
 #[cfg(test)]

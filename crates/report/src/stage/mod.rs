@@ -3,28 +3,24 @@
 
 mod access;
 mod ledger;
-mod load;
 mod matrix;
 mod memory;
 mod network;
 mod outcome;
-mod rdma;
 pub(super) mod scaling;
 pub(super) mod streams;
-mod tax;
 mod transfer;
 
 use super::charts::{self, Named};
 use super::document::{Block, Document, Media, Part, bold, drawn, errors, findings_of, plain};
 use super::html::machine;
-use super::power;
-use super::shares;
 use super::style::Style;
+use super::{power, shares};
 use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 pub(super) use outcome::{name, sentence};
-pub use tax::file_system_of;
+pub use scaling::file_system_of;
 
 /// Rows of a page shown at once; more are behind a heading that opens.
 const ROWS_SHOWN: usize = 40;
@@ -37,7 +33,7 @@ const ERRORS: usize = 8;
 fn parts(run: &Run, stage: Stage) -> Vec<Part<'_>> {
     match stage {
         Stage::Memory => memory::parts(run),
-        Stage::Load => load::parts(run),
+        Stage::Load => access::load_parts(run),
         Stage::Network => network::parts(run),
         Stage::Get | Stage::Put => transfer::parts(run),
         Stage::Explain => shares::part(run).into_iter().collect(),

@@ -4,7 +4,6 @@
 mod branch;
 mod disks;
 mod functions;
-mod nics;
 mod processor;
 mod unknowns;
 
@@ -58,7 +57,7 @@ fn first(mut branches: Vec<Branch>) -> Vec<Branch> {
 fn virtual_interfaces(machine: &Machine) -> Vec<Branch> {
     let shown = |pci: Option<&str>| machine.pci.iter().any(|device| Some(device.address.as_str()) == pci);
     let all = machine.nics.iter().filter(|nic| !shown(nic.pci.as_deref()));
-    grouped(all.map(|nic| nics::interface(nic, None)).collect())
+    grouped(all.map(|nic| functions::interface(nic, None)).collect())
 }
 
 fn heading(machine: &Machine) -> String {

@@ -1,16 +1,27 @@
 //! Settings of an interface: rings, channels, coalescing, pause frames, forward error correction.
+//!
+//! Changes of rings, channels, adaptive coalescing and features are the only requests of `ethtool` that need a
+//! privilege (CAP_NET_ADMIN). Some drivers take the link down for a moment.
 
 use super::Ethtool;
 use std::io;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0000_000e;
+
 const ETHTOOL_SCOALESCE: u32 = 0x0000_000f;
+
 const ETHTOOL_GRINGPARAM: u32 = 0x0000_0010;
+
 const ETHTOOL_SRINGPARAM: u32 = 0x0000_0011;
+
 const ETHTOOL_GPAUSEPARAM: u32 = 0x0000_0012;
+
 const ETHTOOL_SPAUSEPARAM: u32 = 0x0000_0013;
+
 const ETHTOOL_GCHANNELS: u32 = 0x0000_003c;
+
 const ETHTOOL_SCHANNELS: u32 = 0x0000_003d;
+
 const ETHTOOL_GFECPARAM: u32 = 0x0000_0050;
 
 /// Descriptors of the rings; 0 at most: the interface has no such ring.
@@ -266,6 +277,45 @@ impl Ethtool {
     }
 }
 
+const ETHTOOL_SFEATURES: u32 = 0x0000_003b;
+
+/// `ETHTOOL_F_UNSUPPORTED`, `ETHTOOL_F_WISH`: the kernel could not do all of it.
+const NOT_DONE: i32 = 0b11;
+
+/// `struct ethtool_sfeatures` with as many blocks as any kernel has (`NETDEV_FEATURE_COUNT` is below 128).
+#[repr(C)]
+struct FeatureRequest {
+    command: u32,
+    blocks: u32,
+    /// Valid and requested, 32 features each.
+    words: [[u32; 2]; 4],
+}
+
+impl Ethtool {
+    /// Switches a feature by the kernel's name (`rx-gro`).
+    pub fn set_feature(&self, interface: &str, name: &str, on: bool) -> io::Result<()> {
+        let names = self.feature_names(interface)?;
+        let index = names.iter().position(|other| other == name && !name.is_empty());
+        let (Some(index), true) = (index, names.len() <= 128) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut request = FeatureRequest {
+            command: ETHTOOL_SFEATURES,
+            blocks: names.len().div_ceil(32) as u32,
+            words: [[0; 2]; 4],
+        };
+        let bit = 1u32 << (index % 32);
+        request.words[index / 32] = [bit, if on { bit } else { 0 }];
+        // SAFETY: struct ethtool_sfeatures says how many blocks follow; there is room for four, and there are
+        // no more than that.
+        let status = unsafe { self.ask_for_status(interface, (&raw mut request).cast()) }?;
+        if status & NOT_DONE != 0 {
+            return Err(io::Error::other("the driver keeps the feature as it is"));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,5 +338,17 @@ mod tests {
         assert_eq!(name(1 << 4), Some("baser"));
         assert_eq!(name(1 << 5), Some("llrs"));
         assert_eq!((name(0), name(2)), (None, None));
+    }
+
+    #[test]
+    fn the_request_has_the_size_that_the_kernel_reads() {
+        assert_eq!(size_of::<FeatureRequest>(), 8 + 4 * 8);
+    }
+
+    #[test]
+    fn an_unknown_feature_is_refused_before_the_kernel_is_asked() {
+        let ethtool = Ethtool::new().expect("a socket");
+        assert!(ethtool.set_feature("lo", "linerate-none", true).is_err());
+        assert!(ethtool.set_feature("linerate-none", "rx-gro", true).is_err());
     }
 }

@@ -1,12 +1,20 @@
-//! Sets of names: features of interfaces and link modes, which the kernel keeps, and a driver's counters.
+//! What a driver has names for. Sets of names: features of interfaces and link modes, which the kernel keeps,
+//! and a driver's counters. By these: offloads and other features that are on, and what a driver counts, as
+//! `ethtool -S` shows it. Who the driver is, and the firmware of its card.
+//!
+//! A virtual interface (veth, ifb, bond) has no `device/driver` link in sysfs; this question is the only way
+//! to its driver's name.
 
 use super::{Ethtool, text};
 use std::io;
 
 const ETHTOOL_GSTRINGS: u32 = 0x0000_001b;
+
 const ETHTOOL_GSSET_INFO: u32 = 0x0000_0037;
+
 /// ETH_GSTRING_LEN, in words.
 const NAME_WORDS: usize = 8;
+
 /// The kernel has 64 features and some 130 link modes; a set that claims more than this is not asked for.
 const MOST_NAMES: u32 = 4096;
 
@@ -82,9 +90,152 @@ impl Ethtool {
     }
 }
 
+const ETHTOOL_GFEATURES: u32 = 0x0000_003a;
+
+/// Words before the blocks in `struct ethtool_gfeatures`: command, number of blocks.
+const FEATURES_HEAD: usize = 2;
+
+/// `struct ethtool_get_features_block`: available, requested, active, never changed; 32 features each.
+const BLOCK: usize = 4;
+
+const ACTIVE: usize = 2;
+
+impl Ethtool {
+    /// Names of the features that are on (`tx-udp-segmentation`, `rx-gro`), in the kernel's order.
+    pub fn features(&self, interface: &str) -> io::Result<Vec<String>> {
+        let names = self.feature_names(interface)?;
+        let blocks = names.len().div_ceil(32);
+        let mut words = vec![0u32; FEATURES_HEAD + blocks * BLOCK];
+        words[0] = ETHTOOL_GFEATURES;
+        words[1] = blocks as u32;
+        // SAFETY: struct ethtool_gfeatures says how many blocks there is room for; the kernel writes no more
+        // of them.
+        unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
+        Ok(active(&words[FEATURES_HEAD..], names))
+    }
+
+    pub(super) fn feature_names(&self, interface: &str) -> io::Result<&[String]> {
+        if self.feature_names.get().is_none() {
+            let names = self.names(interface, Set::Features)?;
+            return Ok(self.feature_names.get_or_init(|| names));
+        }
+        Ok(self.feature_names.get().map_or(&[], Vec::as_slice))
+    }
+}
+
+/// The names whose bit is set in the `active` words; a bit without a name is left out.
+fn active(blocks: &[u32], names: &[String]) -> Vec<String> {
+    let on = |index: usize| {
+        let word = blocks.get(index / 32 * BLOCK + ACTIVE);
+        word.is_some_and(|word| word >> (index % 32) & 1 == 1)
+    };
+    let named = names.iter().enumerate().filter(|(index, name)| !name.is_empty() && on(*index));
+    named.map(|(_, name)| name.clone()).collect()
+}
+
+const ETHTOOL_GSTATS: u32 = 0x0000_001d;
+
+/// Words before the counts in `struct ethtool_stats`: command and number, as one of 64 bits.
+const HEAD: usize = 1;
+
+impl Ethtool {
+    /// Name and count, in the driver's order. Fails with `EOPNOTSUPP` where the driver counts nothing of its
+    /// own (`lo`).
+    pub fn statistics(&self, interface: &str) -> io::Result<Vec<(String, u64)>> {
+        let names = self.names(interface, Set::Statistics)?;
+        // The kernel writes as many as the driver has now, whatever number it was given: there is room for more than
+        // any has.
+        let mut words = vec![0u64; HEAD + Set::Statistics.room(0)];
+        words[0] = command(ETHTOOL_GSTATS, names.len() as u32);
+        // SAFETY: struct ethtool_stats is 8 bytes and as many counts of 8 bytes as the driver has; it had no
+        // more than MOST_NAMES when its names were read just now, and there is room for 16 times as many.
+        unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
+        // A driver that has got more or fewer in between, or says another number, is not matched by guessing.
+        match count(words[0]) as usize == names.len() {
+            true => Ok(names.into_iter().zip(words.into_iter().skip(HEAD)).collect()),
+            false => Err(io::Error::new(io::ErrorKind::Interrupted, "the driver's counters changed")),
+        }
+    }
+}
+
+/// Two fields of 32 bits, in the order of memory.
+fn command(command: u32, count: u32) -> u64 {
+    let [a, b, c, d] = command.to_ne_bytes();
+    let [e, f, g, h] = count.to_ne_bytes();
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The second field.
+fn count(word: u64) -> u32 {
+    let [_, _, _, _, a, b, c, d] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+const ETHTOOL_GDRVINFO: u32 = 0x0000_0003;
+
+/// Who drives an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Name of the driver (`mlx5_core`, `veth`).
+    pub name: String,
+    /// Its version; drivers of the kernel's own give the kernel's.
+    pub version: String,
+    /// Firmware of the card; empty where there is none.
+    pub firmware: String,
+    /// Where it sits (`0000:03:00.0`); empty for what sits nowhere.
+    pub bus: String,
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware_version: [u8; 32],
+    bus_info: [u8; 32],
+    expansion_rom_version: [u8; 32],
+    reserved: [u8; 12],
+    private_flags: u32,
+    statistics: u32,
+    test_info_bytes: u32,
+    eeprom_bytes: u32,
+    register_dump_bytes: u32,
+}
+
+impl Ethtool {
+    /// Driver and firmware, as `ethtool -i` shows them. Fails with `EOPNOTSUPP` where the driver names itself
+    /// nowhere (`lo`).
+    pub fn driver(&self, interface: &str) -> io::Result<Driver> {
+        let request = DriverInfo {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            version: [0; 32],
+            firmware_version: [0; 32],
+            bus_info: [0; 32],
+            expansion_rom_version: [0; 32],
+            reserved: [0; 12],
+            private_flags: 0,
+            statistics: 0,
+            test_info_bytes: 0,
+            eeprom_bytes: 0,
+            register_dump_bytes: 0,
+        };
+        // SAFETY: DriverInfo is struct ethtool_drvinfo, which ETHTOOL_GDRVINFO fills.
+        let info = unsafe { self.fixed(interface, request) }?;
+        Ok(Driver {
+            name: text(&info.driver),
+            version: text(&info.version),
+            firmware: text(&info.firmware_version),
+            bus: text(&info.bus_info),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::mem::offset_of;
 
     #[test]
@@ -104,5 +255,41 @@ mod tests {
             Ok(modes) => assert_eq!(modes[0], "10baseT/Half"),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}"),
         }
+    }
+
+    #[test]
+    fn the_bit_of_the_second_block() {
+        let names: Vec<String> = (0..40).map(|index| format!("f{index}")).collect();
+        let blocks = [!0, 0, 0b101, 0, 0, 0, 1 << 7 | 1 << 31, 0];
+        assert_eq!(active(&blocks, &names), ["f0", "f2", "f39"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_blocks_give_names(blocks in proptest::collection::vec(any::<u32>(), 0..20), count in 0usize..200) {
+            let names: Vec<String> = (0..count).map(|index| index.to_string()).collect();
+            prop_assert!(active(&blocks, &names).len() <= count);
+        }
+    }
+
+    #[test]
+    fn the_fields_lie_as_in_the_structure() {
+        let word = command(ETHTOOL_GSTATS, 42);
+        assert_eq!(word.to_ne_bytes()[..4], ETHTOOL_GSTATS.to_ne_bytes());
+        assert_eq!(count(word), 42);
+    }
+
+    #[test]
+    fn loopback_has_none() {
+        let ethtool = Ethtool::new().expect("a socket");
+        if let Err(error) = ethtool.statistics("lo") {
+            assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
+        }
+    }
+
+    /// A structure smaller than the kernel's would have the stack behind it overwritten.
+    #[test]
+    fn the_structure_has_the_size_that_the_kernel_copies() {
+        assert_eq!(size_of::<DriverInfo>(), 196);
     }
 }

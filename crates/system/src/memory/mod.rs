@@ -1,17 +1,20 @@
 //! Memory bandwidth kernels: reading, writing, copying with the widest vectors this processor has, plain and
 //! past the caches, at strides, and one access after the other.
+//!
+//! They work on an [`Arena`]: one mapping, on huge pages where the kernel gives them, on one NUMA node where
+//! that is asked for.
 
-mod arena;
-mod chase;
 mod loads;
 mod stores;
 mod stride;
 
-pub use arena::Arena;
-pub use chase::{chase, link_cycle};
 pub use loads::read_all;
 pub use stores::{Store, copy, fill, has_streaming, triad};
-pub use stride::{Strided, strided};
+pub use stride::{Strided, chase, link_cycle, strided};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::io;
+use std::ptr::NonNull;
 
 /// The widest vectors that the kernels use on this processor, for the report.
 pub fn vectors() -> &'static str {
@@ -39,6 +42,89 @@ pub fn copy_all(from: &[u64], to: &mut [u64]) {
     std::hint::black_box(to);
 }
 
+/// Alignment of a transparent huge page; the mapping starts and ends on one.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Largest node number that mbind is given.
+const MOST_NODES: u32 = 1024;
+
+/// Anonymous memory, zero until it is written; pages are taken when first touched, and go with it.
+#[derive(Debug)]
+pub struct Arena {
+    start: NonNull<u64>,
+    mapped: NonNull<u8>,
+    mapped_bytes: usize,
+    words: usize,
+}
+
+// SAFETY: plain memory that the arena owns alone; access goes through `&self` and `&mut self`.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// Room for `bytes`, rounded down to words of 8. With a node, its pages come from that node and from no
+    /// other.
+    pub fn new(bytes: usize, node: Option<u32>) -> io::Result<Self> {
+        let words = bytes / 8;
+        let room = bytes
+            .checked_next_multiple_of(HUGE_PAGE_BYTES)
+            .and_then(|room| room.max(HUGE_PAGE_BYTES).checked_add(HUGE_PAGE_BYTES))
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        // NORESERVE: a part of it may never be touched.
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of our own.
+        let address =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        let mapped = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let offset = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: the mapping has a huge page more than it needs, so the aligned start lies within it.
+        let start = unsafe { mapped.add(offset) }.cast::<u64>();
+        let arena = Arena { start, mapped, mapped_bytes: room, words };
+        // SAFETY: advice on our own mapping; huge pages are asked for, and a refusal changes nothing.
+        let _ = unsafe { madvise(mapped.as_ptr().cast(), room, Advice::LinuxHugepage) };
+        if let Some(node) = node {
+            arena.bind(node)?;
+        }
+        Ok(arena)
+    }
+
+    /// mbind(2) with MPOL_BIND, before the first touch.
+    fn bind(&self, node: u32) -> io::Result<()> {
+        if node >= MOST_NODES {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut mask = [0u64; (MOST_NODES / 64) as usize];
+        mask[(node / 64) as usize] = 1 << (node % 64);
+        // SAFETY: the range is our own mapping, the mask outlives the call and has the bits that `maxnode`
+        // tells (one more: the kernel counts exclusively).
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.mapped.as_ptr(),
+                self.mapped_bytes,
+                libc::MPOL_BIND,
+                mask.as_ptr(),
+                u64::from(MOST_NODES) + 1,
+                0,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// All of it, to change. Any bits are a number.
+    pub fn words(&mut self) -> &mut [u64] {
+        // SAFETY: `words` words from the aligned start lie within the mapping, which is readable, writable
+        // and ours; `&mut self` is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no slice outlives `self`.
+        let _ = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_bytes) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +135,21 @@ mod tests {
         let mut to = vec![0; 1003];
         copy_all(&from, &mut to);
         assert_eq!(from, to);
+    }
+
+    #[test]
+    fn it_is_zero_aligned_and_our_own() {
+        let mut arena = Arena::new((3 << 20) + 8, None).expect("three MiB");
+        let words = arena.words();
+        assert_eq!(words.len(), (3 << 17) + 1);
+        assert!((words.as_ptr() as usize).is_multiple_of(HUGE_PAGE_BYTES));
+        assert!(words.iter().all(|word| *word == 0));
+        words.fill(7);
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_an_error() {
+        assert!(Arena::new(4096, Some(MOST_NODES)).is_err());
+        assert!(Arena::new(4096, Some(MOST_NODES - 1)).is_err(), "no machine of ours has as many");
     }
 }

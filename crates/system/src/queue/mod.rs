@@ -4,15 +4,13 @@
 //! and nobody can reach it. It comes back with [`Done`]. Nothing is allocated or locked per request.
 //!
 //! [`ring::RingQueue`] is io_uring; [`threads::ThreadQueue`] keeps the same depth with blocking calls on
-//! threads ([`open`] chooses between them); [`sync::SyncQueue`] and [`mapped::MappedQueue`] do one request at
+//! threads ([`open`] chooses between them); [`sync::SyncQueue`] and [`sync::MappedQueue`] do one request at
 //! a time; `fake::FakeQueue` is seeded, with faults, for tests (feature `testing`).
 
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
-pub mod mapped;
 mod requests;
 pub mod ring;
-mod single;
 pub mod sync;
 pub mod threads;
 
@@ -201,7 +199,7 @@ mod tests {
         let blocks = pool();
         check(&mut threads::ThreadQueue::new(vec![file()], &blocks).expect("threads"), blocks, depth);
         check(&mut sync::SyncQueue::new(vec![file()]), pool(), 1);
-        check(&mut mapped::MappedQueue::new(vec![file()], true).expect("a mapping"), pool(), 1);
+        check(&mut sync::MappedQueue::new(vec![file()], true).expect("a mapping"), pool(), 1);
         let blocks = pool();
         match ring::RingQueue::new(vec![file()], &blocks) {
             Ok(mut queue) => check(&mut queue, blocks, depth),

@@ -1,13 +1,14 @@
-//! Permits that are counted: for connections, sessions, tests, streams. One origin cannot have so many that nobody else
-//! gets one.
+//! Permits that are counted: for connections, sessions, tests, streams. One origin cannot have so many that
+//! nobody else gets one; where there is one permit alone, who had it last lets others go first that came
+//! meanwhile.
 
-use super::origin;
 #[cfg(test)]
 use crate::tests::PlantedBug;
 use linerate_system::lock;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Counted permits.
 #[derive(Debug)]
@@ -110,6 +111,61 @@ impl Drop for Permit {
     }
 }
 
+/// Who was told that the server is busy comes again within this time, or has lost the turn.
+const TURN: Duration = Duration::from_secs(10);
+
+/// As many who wait are remembered; a crowd of more has no order.
+const MOST: usize = 16;
+
+/// Who was served last, and who came and was not.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    last: Option<IpAddr>,
+    waiting: Vec<(IpAddr, Instant)>,
+}
+
+impl Turns {
+    /// This origin came while the permit was taken.
+    pub(crate) fn came(&mut self, origin: IpAddr, now: Instant) {
+        self.waiting.retain(|(waiting, since)| *waiting != origin && is_fresh(*since, now));
+        if self.waiting.len() < MOST {
+            self.waiting.push((origin, now));
+        }
+    }
+
+    /// The permit is free: may this origin have it?
+    pub(crate) fn may(&self, origin: IpAddr, now: Instant) -> bool {
+        let another = |(waiting, since): &(IpAddr, Instant)| *waiting != origin && is_fresh(*since, now);
+        self.last != Some(origin) || !self.waiting.iter().any(another)
+    }
+
+    /// This origin has the permit.
+    pub(crate) fn serve(&mut self, origin: IpAddr) {
+        self.last = Some(origin);
+        self.waiting.retain(|(waiting, _)| *waiting != origin);
+    }
+}
+
+fn is_fresh(since: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(since) < TURN
+}
+
+/// What counts as one origin: an IPv4 address, or an IPv6 network of 64 bits, for a host can have all addresses of it.
+pub fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 => v4,
+    }
+}
+
+/// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +195,39 @@ mod tests {
         let same = permits.take("2001:db8::2".parse().expect("an address")).err();
         assert_eq!(same, Some(NoPermit::OriginHasHalf { own: 1, bound: 2 }));
         assert!(permits.take("2001:db8:0:1::1".parse().expect("an address")).is_ok());
+    }
+
+    #[test]
+    fn a_fast_client_does_not_keep_the_only_permit() {
+        let [fast, slow, other] = [1, 2, 3].map(|number| IpAddr::from([192, 0, 2, number]));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut turns = Turns::default();
+        assert!(turns.may(fast, at(0)));
+        turns.serve(fast);
+        assert!(turns.may(fast, at(1)), "nobody else came");
+        turns.came(fast, at(1));
+        assert!(turns.may(fast, at(1)), "its own second connection is nobody else");
+        turns.came(slow, at(2));
+        assert!(!turns.may(fast, at(3)) && turns.may(slow, at(3)) && turns.may(other, at(3)));
+        turns.serve(slow);
+        assert!(turns.may(fast, at(4)));
+        turns.came(fast, at(4));
+        assert!(!turns.may(slow, at(5)), "now it is the other way round");
+        turns.serve(fast);
+        turns.came(slow, at(20));
+        assert!(
+            !turns.may(fast, at(29)) && turns.may(fast, at(30)),
+            "who does not come again has lost its turn"
+        );
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_and_an_address_of_ipv4_is() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert_eq!(origin(address("2001:db8::1")), origin(address("2001:db8::ffff:2")));
+        assert_ne!(origin(address("2001:db8::1")), origin(address("2001:db8:0:1::1")));
+        assert_ne!(origin(address("192.0.2.1")), origin(address("192.0.2.2")));
+        assert_eq!(origin(address("::ffff:192.0.2.1")), address("192.0.2.1"));
     }
 }

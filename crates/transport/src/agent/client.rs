@@ -1,18 +1,15 @@
 //! The client's side of an agent: one session, its tests, and data streams that open with their tickets.
 //! Every call ends in time.
 
-use super::bound::{LocalBinding, await_news, bound};
-use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
 use super::protocol::{AgentRequest, Hello, OpenRequest, PROTOCOL, Reply, StreamTicket, TestSample};
-use super::secret::OneTimeToken;
+use super::secret::{Key, OneTimeToken};
 use super::taking::{TakeRequest, TakenSample};
-use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
+use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream, LocalBinding, await_news, bound};
 use crate::admission::prepare_control;
 use linerate_facts::failure::Failure;
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use socket2::Type;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,22 +1,91 @@
-//! What clients take of this host, counted over all their sessions, and bounded: streams and rate each for
-//! itself, memory all together.
+//! Bounds on everything that comes from outside: who may come at all, and what clients take of this host,
+//! counted over all their sessions. Streams and rate are bounded each for itself, memory all together. A rate
+//! is dealt to the streams that want some of it.
 //!
-//! What it moved beyond its rate outlives its streams: who closes a stream and opens the next starts with the
-//! debt of the last.
+//! What a client moved beyond its rate outlives its streams: who closes a stream and opens the next starts
+//! with the debt of the last.
 
-use crate::admission::origin;
-use crate::flow::allowance::{Allowance, CATCH_UP};
+use super::allow::AllowList;
+use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE, origin};
+use crate::flow::rate_limit::{Allowance, CATCH_UP};
+use crate::flow::sink::SinkFolder;
 use linerate_facts::units::{show_bits_rate, show_size};
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
+/// How an agent behaves beyond its defaults.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    pub limits: AgentLimits,
+    /// Who may connect; empty: everybody (and show the key).
+    pub allow: AllowList,
+    /// Where bytes that a client sends may be stored; none: nothing is.
+    pub sink: Option<Arc<SinkFolder>>,
+    /// A client's experiment may take a little of the CPUs that receive from it.
+    pub experiments: bool,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        AgentLimits::default().into()
+    }
+}
+
+impl From<AgentLimits> for AgentSettings {
+    fn from(limits: AgentLimits) -> Self {
+        AgentSettings { limits, allow: AllowList::default(), sink: None, experiments: true }
+    }
+}
+
+/// Bounds on everything that comes from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentLimits {
+    /// Connections that have shown neither key nor token.
+    pub unknown_connections: usize,
+    /// Time that such a connection has to show one.
+    pub admission: Duration,
+    /// Control connections at once; one client has half of them at most.
+    pub sessions: usize,
+    /// Tests at once; each session has one at most, and one client half of all.
+    pub tests: usize,
+    /// Data streams of one test. All tests together may have four times as many.
+    pub streams: usize,
+    /// Time in which a token must be used.
+    pub token_life: Duration,
+    /// Time between two requests after which a session is dropped.
+    pub idle: Duration,
+    /// The same while the agent sends datagrams: nobody may be there any more to take them.
+    pub idle_sending: Duration,
+    /// Length of one test; none: as long as the client likes.
+    pub test_time: Option<Duration>,
+    /// What one client may take.
+    pub client: ClientLimits,
+}
+
+impl Default for AgentLimits {
+    fn default() -> Self {
+        AgentLimits {
+            unknown_connections: PENDING_CONNECTIONS,
+            admission: TIME_TO_PROVE,
+            sessions: 128,
+            tests: 64,
+            streams: 256,
+            token_life: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            idle_sending: Duration::from_secs(10),
+            test_time: None,
+            client: ClientLimits::default(),
+        }
+    }
+}
+
 /// Who is ahead of a rate by less than this is let go on: bursts are no offence.
 pub(crate) const AHEAD: Duration = Duration::from_millis(500);
+
 /// Nor is so much more than the rate: the limit is of payload, and a sender that paces by trains is not
 /// exact.
 pub(crate) const AHEAD_FACTOR: f64 = 1.1;
@@ -26,6 +95,7 @@ const SMALLEST_SHARE: f64 = 0.001;
 
 /// Memory that streams may take on a host with much of it.
 const USUAL_MEMORY_BYTES: u64 = 8 << 30;
+
 /// Share of the memory that is available that they may take: the kernel pins the buffers of sockets.
 const MEMORY_SHARE: u64 = 4;
 
@@ -289,6 +359,20 @@ impl Drop for Share {
             inside.remove(&self.client);
         }
     }
+}
+
+/// Deals a rate to streams: none gets more than it wishes, and what one leaves is shared by the others.
+pub(crate) fn deal(rate: f64, wishes: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wishes.len()).collect();
+    order.sort_by(|a, b| wishes[*a].total_cmp(&wishes[*b]));
+    let mut dealt = vec![0.0; wishes.len()];
+    let mut left = rate;
+    for (place, index) in order.into_iter().enumerate() {
+        let even = left / (wishes.len() - place) as f64;
+        dealt[index] = wishes[index].min(even);
+        left -= dealt[index];
+    }
+    dealt
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a client learns of this host when it comes: who it is, and what its kernel grants.
 
-use super::limits::AgentSettings;
+use super::clients::AgentSettings;
 use super::protocol::{Hello, PROTOCOL};
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::sysroot::Sysroot;

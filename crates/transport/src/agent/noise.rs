@@ -11,7 +11,7 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 
-use super::key::Key;
+use super::secret::Key;
 use super::wire::CONTROL_MAGIC;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,14 +1,13 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
+use super::clients::AgentSettings;
 use super::host::InterfaceOf;
-use super::key::Key;
-use super::limits::AgentSettings;
-use super::pending::PendingEntry;
 use super::protocol::AgentRequest;
 use super::receivers::Receivers;
-use super::shared::{Shared, TICK};
+use super::secret::Key;
+use super::shared::{PendingEntry, Shared, TICK};
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
-use super::{DEFAULT_PORT, noise, session, tcp};
+use super::{DEFAULT_PORT, data_streams, noise, session};
 use crate::admission::{self, prepare_control};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;
@@ -164,7 +163,7 @@ fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
     }
     match magic {
         CONTROL_MAGIC => control(&stream, wire, entry, shared),
-        DATA_MAGIC => tcp::data(stream, entry, shared),
+        DATA_MAGIC => data_streams::data(stream, entry, shared),
         // Another version of linerate is told which one this is.
         [a, b, c, _] if [a, b, c] == CONTROL_MAGIC[..3] => {
             let _ = wire.write_all(&CONTROL_MAGIC);

@@ -1,12 +1,12 @@
 //! The client's end of a stream of `linerate network`: its socket, bound and prepared, admitted by its
 //! ticket.
 
-use super::bound::{LocalBinding, bound, connect_within};
 use super::client::{AgentSession, STEP, unreachable_peer};
 use super::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
 use super::secret::OneTimeToken;
-use crate::flow::stream::StreamSpec;
-use crate::flow::stream::{self as engine, StreamSocket};
+use super::wire::{LocalBinding, bound, connect_within};
+use crate::flow::stream as engine;
+use crate::flow::stream::{StreamSocket, StreamSpec};
 use linerate_facts::counters::NetworkCounters;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;

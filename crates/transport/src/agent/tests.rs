@@ -3,20 +3,20 @@
 
 use super::clients::{AHEAD, AHEAD_FACTOR};
 use super::protocol::AgentRequest;
-use super::session;
 use super::session_stream::SessionStream;
 use super::shared::{Shared, TICK};
 use super::stream_request::memory_bytes;
 use super::trial::{AgentTest, TestOwner};
-use super::*;
+use super::{session, *};
 use crate::admission::{PendingEntry, Permit, SharedPending, origin};
-use crate::flow::allowance::LONGEST_DEBT;
+use crate::flow::rate_limit::LONGEST_DEBT;
 use crate::flow::stream::{StreamRole, StreamSpec};
 use crate::tests::PlantedBug;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::random::Random;
 use linerate_facts::sysroot::Sysroot;
-use linerate_system::clock::{self, simulated::SimulatedClock};
+use linerate_system::clock;
+use linerate_system::clock::simulated::SimulatedClock;
 use linerate_testing::{find_each, simulated};
 use std::collections::HashMap;
 use std::net::IpAddr;

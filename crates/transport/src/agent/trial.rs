@@ -1,15 +1,13 @@
 //! The running test of a session: its streams, from their tokens to their last samples.
 
-use super::clients::{Rate, Share, ShareRefusal};
-use super::deal::deal;
+use super::clients::{Rate, Share, ShareRefusal, deal};
 use super::host::congestion_controls;
 use super::protocol::{OpenRequest, SinkRequest, StreamTicket};
 use super::secret::OneTimeToken;
 use super::session_stream::SessionStream;
 use super::shared::Shared;
-use super::sink;
 use super::stream_request::{self, StreamSpecError, worker_buffer};
-use super::udp;
+use super::{data_streams, sink};
 use crate::admission::{NoPermit, Permit};
 use crate::flow::sink::{SinkError, SinkStore};
 use crate::flow::store;
@@ -206,7 +204,7 @@ impl<'a> AgentTest<'a> {
                 None
             }
             Protocol::Udp => {
-                let started = udp::start(&stream, token.clone(), self.whose.local, self.shared);
+                let started = data_streams::start_udp(&stream, token.clone(), self.whose.local, self.shared);
                 Some(started.map_err(TestRefusal::NoSocket)?)
             }
         };

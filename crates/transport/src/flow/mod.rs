@@ -6,14 +6,11 @@
 //! `counters` and `progress` and read by somebody else.
 
 pub mod access;
-pub mod allowance;
 pub mod counters;
 pub mod cpu_taker;
 pub mod incoming;
-mod moments;
 pub mod progress;
 pub mod rate_limit;
-mod read_ahead;
 pub mod receive;
 pub mod sink;
 pub mod source;
@@ -21,7 +18,6 @@ pub mod start;
 pub mod store;
 pub mod stream;
 pub mod udp;
-mod udp_open;
 pub mod udp_receive;
 pub mod window;
 pub mod wire;

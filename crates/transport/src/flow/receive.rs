@@ -1,14 +1,13 @@
 //! The receiving end of TCP: takes the bytes, counts them, checksums them where that is wanted.
 
-use super::allowance::{Allowance, CATCH_UP};
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::moments::CpuClock;
+use super::progress::CpuClock;
+use super::rate_limit::{Allowance, CATCH_UP};
 use super::stream::counters::StreamCounters;
 use linerate_system::buffers::Pool;
-use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
-use linerate_system::socket;
 use linerate_system::stop::{STOP_CHECK, Stop};
+use linerate_system::{clock, socket};
 use std::io::{self, Read};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! writes it.
 
 use super::counters::{IncomingCounts, WorkerCounters};
-use super::moments::CpuClock;
+use super::progress::CpuClock;
 use super::receive::{SentStream, Terms};
 use super::stream::counters::StreamCounters;
 use linerate_facts::random::Random;

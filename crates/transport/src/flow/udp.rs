@@ -1,15 +1,13 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
 use super::counters::WorkerCounters;
-pub use super::udp_open::PathFacts;
-use super::udp_open::open_udp;
 use super::window::SendWindow;
-use super::wire::{Feedback, Probe, StreamToken};
-use linerate_system::clock;
+pub use super::wire::PathFacts;
+use super::wire::{Feedback, Probe, StreamToken, open_udp};
 use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal, is_busy};
-use linerate_system::socket;
 use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
+use linerate_system::{clock, socket};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,17 +2,15 @@
 //! sender's probes. What a datagram is, its taker knows: a worker's, here, has no number; those of a stream
 //! (`stream::udp_receive`) have.
 
-use super::moments::{CpuClock, other_end_gone};
+use super::progress::{CpuClock, other_end_gone};
 use super::receive::{Terms, UDP_BUFFER_BYTES};
 use super::stream::counters::StreamCounters;
-use super::udp_open::{self, admit, is_admission};
-use super::wire::{Feedback, PROBE_BYTES, Probe, StreamToken};
-use linerate_system::clock;
+use super::wire::{self, Feedback, PROBE_BYTES, Probe, StreamToken, admit, is_admission};
 use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::is_busy;
-use linerate_system::socket;
 use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
+use linerate_system::{clock, socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -218,7 +216,7 @@ impl WorkerReceiver<'_> {
                     });
                 } else if is_admission(part, token) {
                     // Our first answer was lost.
-                    udp_open::answer(self.socket, token, self.buffer_bytes);
+                    wire::answer(self.socket, token, self.buffer_bytes);
                 } else {
                     bytes += part.len() as u64;
                     datagrams += part.len().div_ceil(train.datagram_bytes) as u64;

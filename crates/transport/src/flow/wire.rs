@@ -1,14 +1,31 @@
-//! What goes over a UDP data path besides payload: admission, the sender's probes, the receiver's feedback.
+//! What goes over a UDP data path besides payload: admission, which brings the two ends together, the sender's
+//! probes, the receiver's feedback.
+//!
+//! To open a path the client shows the token until it is answered, and the agent waits for it.
+//!
+//! Nothing is sent to an address before it showed the token, and the answer is shorter than the question: who
+//! forges a sender's address makes nobody flood it. Also when the agent is to send: it begins only after the
+//! client's own `Ready` (`stream::udp_send`).
 //!
 //! Payload datagrams carry no header of our own, so that a block read from a disk can be cut into datagrams
 //! where it lies (UDP_SEGMENT). Loss is still exact: after every burst a small *probe* says how much was sent
 //! before it, and the answer how much had arrived. Both are told from payload by 16 bytes of the stream's
 //! secret token. An answer is never larger than what it answers, so a forged sender gains nothing.
 
+use super::progress::other_end_gone;
+use linerate_system::clock;
+use linerate_system::readiness::is_waiting;
+use linerate_system::stop::{STOP_CHECK, Stop};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
 /// First bytes of the admission datagram and of its answer.
-pub(crate) const ADMISSION_MAGIC: [u8; 4] = *b"LRu1";
+const ADMISSION_MAGIC: [u8; 4] = *b"LRu1";
+
 /// Length of the admission datagram: magic and token. Its answer is shorter.
-pub(crate) const ADMISSION_BYTES: usize = 4 + 32;
+const ADMISSION_BYTES: usize = 4 + 32;
+
 /// Length of a probe and of a feedback datagram.
 pub(crate) const PROBE_BYTES: usize = 64;
 
@@ -113,6 +130,127 @@ impl Feedback {
     }
 }
 
+/// Showing the token is tried again after this long, and given up after so many tries.
+const ADMISSION_WAIT: Duration = Duration::from_millis(100);
+
+const ADMISSION_TRIES: u32 = 50;
+
+/// A port that is closed is asked again after this.
+const CLOSED_AGAIN: Duration = Duration::from_millis(10);
+
+/// A token that nobody shows is forgotten.
+const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is known of a path when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct PathFacts {
+    /// The receiver's buffer, bytes.
+    pub receiver_buffer_bytes: u64,
+    /// A round trip while nothing else is sent.
+    pub trip: Duration,
+}
+
+/// Shows the token to the agent's port, which `socket` is connected to, until it is answered: with the receiver's buffer
+/// and the round trip of an idle path. `stop` ends that with `Interrupted`.
+pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &Stop) -> io::Result<PathFacts> {
+    let mut answer = [0u8; 64];
+    let before = clock::now();
+    socket.set_nonblocking(true)?;
+    for tried in 1..=ADMISSION_TRIES {
+        if stop.is_ended() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // A receiver that is not there yet answers with an ICMP error on the next call: try again all the
+        // same.
+        let _ = socket.send(&admission(token));
+        let due = before + ADMISSION_WAIT * tried;
+        while let Some(length) = receive_until(socket, &mut answer, due, stop)? {
+            if let Some(receiver_buffer_bytes) = read_admitted(&answer[..length], token) {
+                socket.set_nonblocking(false)?;
+                // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one
+                // would never be.
+                return Ok(PathFacts { receiver_buffer_bytes, trip: clock::since(before) });
+            }
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "no answer to the first datagram: a firewall between the hosts may drop UDP to the agent's data \
+         ports",
+    ))
+}
+
+/// The next datagram until a moment; none: none came, or `stop`. Of a socket that does not block.
+pub(super) fn receive_until(
+    socket: &UdpSocket,
+    datagram: &mut [u8],
+    until: Instant,
+    stop: &Stop,
+) -> io::Result<Option<usize>> {
+    loop {
+        let left = until.saturating_duration_since(clock::now());
+        if left.is_zero() || stop.is_ended() {
+            return Ok(None);
+        }
+        if !stop.wait_readable(socket, Some(left))? {
+            continue;
+        }
+        match socket.recv(datagram) {
+            Ok(length) => return Ok(Some(length)),
+            Err(error) if is_waiting(&error) => {}
+            // A port that is closed says so at once.
+            Err(error) if other_end_gone(&error) => drop(stop.wait(left.min(CLOSED_AGAIN))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits for the token, connects the socket to who showed it, and answers. False: nobody came within 10 s, or
+/// `stop`.
+pub fn accept_udp(socket: &UdpSocket, token: &StreamToken, stop: &Stop) -> io::Result<bool> {
+    Ok(admit(socket, token, 0, &|_| Ok(()), stop)?.is_some())
+}
+
+/// The same with the size of the receiver's buffer as the answer, where who showed it may be admitted; who that is.
+pub(super) fn admit(
+    socket: &UdpSocket,
+    token: &StreamToken,
+    buffer_bytes: u64,
+    may_come: &dyn Fn(IpAddr) -> io::Result<()>,
+    stop: &Stop,
+) -> io::Result<Option<SocketAddr>> {
+    socket.set_read_timeout(Some(STOP_CHECK))?;
+    let patience = clock::now() + ADMISSION_PATIENCE;
+    let mut datagram = [0u8; 2 * ADMISSION_BYTES];
+    while !stop.is_ended() && clock::now() < patience {
+        if !stop.wait_readable(socket, Some(patience.saturating_duration_since(clock::now())))? {
+            continue;
+        }
+        let sender = match socket.recv_from(&mut datagram) {
+            Ok((length, sender)) if is_admission(&datagram[..length], token) => sender,
+            Ok(_) => continue,
+            Err(error) if is_waiting(&error) || other_end_gone(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        may_come(sender.ip().to_canonical())?;
+        socket.connect(sender)?;
+        answer(socket, token, buffer_bytes);
+        return Ok(Some(sender));
+    }
+    Ok(None)
+}
+
+/// The admission datagram of this token; compared in a time that does not depend on where they differ.
+pub(super) fn is_admission(datagram: &[u8], token: &StreamToken) -> bool {
+    let wanted = admission(token);
+    datagram.len() == wanted.len() && datagram.iter().zip(&wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+/// Tells the other end that its token was seen. That may be lost: then it asks again, and whoever receives answers, too.
+pub(super) fn answer(socket: &UdpSocket, token: &StreamToken, buffer_bytes: u64) {
+    let _ = socket.send(&admitted(token, buffer_bytes));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +272,54 @@ mod tests {
             prop_assume!(token != other);
             prop_assert_eq!(Probe::read(&Probe::default().datagram(&other), &token), None);
         }
+    }
+
+    const TOKEN: StreamToken = [5; 32];
+
+    #[test]
+    fn who_shows_the_token_is_admitted_and_nobody_else_hears_a_word() {
+        let agent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = agent.local_addr().expect("an address");
+        let [stranger, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        stranger.send_to(&admission(&[6; 32]), address).expect("sent");
+        stranger.send_to(&[0; 1000], address).expect("sent");
+        client.connect(address).expect("connected");
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| accept_udp(&agent, &TOKEN, &Stop::new()));
+            open_udp(&client, &TOKEN, &Stop::new()).expect("admitted");
+            assert!(accepted.join().expect("no panic").expect("accepted"));
+        });
+        assert_eq!(agent.peer_addr().expect("connected"), client.local_addr().expect("an address"));
+        stranger.set_nonblocking(true).expect("nonblocking");
+        assert!(stranger.recv(&mut [0; 100]).is_err(), "a stranger was answered");
+    }
+
+    #[test]
+    fn a_stop_ends_the_waiting() {
+        let agent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let stop = Stop::new();
+        stop.end();
+        assert!(!accept_udp(&agent, &TOKEN, &stop).expect("stopped"));
+    }
+
+    #[test]
+    fn a_stop_ends_the_asking() {
+        let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        client.connect(silent.local_addr().expect("an address")).expect("connected");
+        let (stop, began) = (Stop::new(), clock::now());
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| open_udp(&client, &TOKEN, &stop));
+            std::thread::sleep(Duration::from_millis(150));
+            stop.end();
+            let error = asking.join().expect("no panic").expect_err("nobody answers");
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        });
+        assert!(clock::since(began) < ADMISSION_WAIT * ADMISSION_TRIES / 2);
+    }
+
+    #[test]
+    fn the_answer_is_shorter_than_the_question() {
+        assert!(admitted(&TOKEN, 0).len() < admission(&TOKEN).len());
     }
 }

@@ -6,8 +6,7 @@
 
 use super::counters::WorkerCounters;
 use super::rate_limit::RateLimit;
-use super::read_ahead::ReadAhead;
-use super::source::{Piece, Source};
+use super::source::{Piece, ReadAhead, Source};
 use super::udp::UdpSender;
 use error::sink_error;
 use linerate_system::buffers::{Lease, Pool};
@@ -15,17 +14,15 @@ use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Action, Completion, Queue, Transfer};
 use linerate_system::segmentation::SendRefusal;
-use send::MOST_SEND_BYTES;
+use send::{Lent, MOST_SEND_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use zero_copy::Lent;
 
 mod error;
 mod file_sender;
 mod send;
-mod zero_copy;
 
 pub use error::WorkerError;
 pub use file_sender::FileSender;

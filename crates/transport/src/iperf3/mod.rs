@@ -7,30 +7,23 @@
 
 mod client;
 mod control;
+mod data;
 mod data_stream;
 mod errors;
-mod exchange;
 mod figures;
-mod flags;
-mod member;
 mod open;
 mod parameters;
 mod results;
 mod running;
-mod sequence;
 mod server;
-mod state;
 mod tally;
-mod tcp;
-mod test;
-mod udp;
 mod workers;
 
 pub use client::run_client;
 pub use figures::{CpuUse, IntervalProgress, IntervalReport, StreamFigures, TestOutcome};
 pub use open::{DEFAULT_PORT, parse_address};
+pub use parameters::{Iperf3Test, TestDirection};
 pub use server::{AdmitsClient, Iperf3Limits, Iperf3Server, ServerEvent};
-pub use test::{Iperf3Test, TestDirection};
 
 pub use crate::flow::stream::TcpSample;
 

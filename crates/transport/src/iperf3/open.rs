@@ -2,18 +2,17 @@
 //! user wants to stop.
 
 use super::Iperf3Test;
+use super::control::Cookie;
+use super::data::{connect_message, is_reply};
 use super::data_stream::DataSocket;
-use super::state::Cookie;
-use super::udp::{connect_message, is_reply};
 use crate::address::resolve_named;
 use crate::agent::connect_within;
 use crate::flow::stream::set_congestion_control;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
-use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
-use linerate_system::socket;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, socket};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

@@ -1,9 +1,8 @@
 //! Taking a test's figures while it runs: warm-up, intervals, totals.
 
 use super::figures::{IntervalProgress, IntervalReport, StreamFigures};
-use super::member::Member;
 use super::tally::Counted;
-use super::workers::Iperf3Workers;
+use super::workers::{Iperf3Workers, Member};
 use crate::flow::stream::TcpSample;
 use linerate_facts::protocol::Protocol;
 use linerate_system::clock;

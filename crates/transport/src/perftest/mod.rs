@@ -6,12 +6,10 @@
 //! printed.
 
 mod device;
-mod output;
 mod program;
 
 pub use device::{DeviceError, RdmaPort};
-pub use output::{OutputError, PerftestFigure};
-pub use program::{PerftestError, RunningPerftest};
+pub use program::{OutputError, PerftestError, PerftestFigure, RunningPerftest};
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,8 +1,7 @@
 //! Frequency, and the sleep of cores, links and devices.
 
 use super::super::shape::Shape;
-use super::entry::{PATH, SettingGroup};
-use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
+use super::{Advice, CatalogueContext, PATH, Risk, Setting, SettingGroup, SettingStage, Where};
 
 const FREQUENCY: &str = "https://docs.kernel.org/admin-guide/pm/cpufreq.html";
 const PSTATE: &str = "https://docs.kernel.org/admin-guide/pm/intel_pstate.html";

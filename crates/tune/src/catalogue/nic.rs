@@ -1,16 +1,21 @@
-//! Network interfaces: frames, queues, rings, offloads, interrupts.
+//! Network interfaces: frames, queues, rings, offloads, interrupts; and what each of these settings should be,
+//! by the interface's rate, its queues and the cores near it.
 
 use super::super::goal::{wire_rate, without_wire};
 use super::super::shape::Shape;
-use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND};
-use super::nic_advice::{
-    FAST, adaptive, affinity, channels, mtu, nic, receive_steering, ring, send_steering,
+use super::{
+    Advice, CatalogueContext, Risk, Setting, SettingGroup, SettingStage, TCP_RECEIVE, TCP_SEND, Where,
 };
-use super::{Advice, Risk, Setting, SettingStage, Where};
+use linerate_facts::wording::counted;
+use linerate_machine::probe::{Nic, cpu_list};
+use linerate_machine::rates::ethernet::{Stack, goodput_share};
 
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
+
 const NAPI: &str = "https://docs.kernel.org/networking/napi.html";
+
 const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
+
 const ABI: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
 
 const NIC: SettingGroup = SettingGroup { stage: SettingStage::Network, figure: TCP_SEND };
@@ -206,4 +211,158 @@ const fn offload(id: &'static str, what: &'static str, feature: &'static str) ->
         ETHTOOL,
         "a router that forwards in software may need it off",
     )
+}
+
+/// 10 Gb/s in bytes per second: what is slower needs none of this.
+pub(super) const FAST: f64 = 1.25e9;
+
+/// Drivers that the kernel lets set no adaptive-rx: `supported_coalesce_params` of each in drivers/net/ethernet lacks
+/// it (Linux 5.7 and later, net/ethtool/coalesce.c). The old ioctl answers 0 for them, as for one that is off.
+const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r8169", "sky2", "tg3"];
+
+/// A queue per core beyond this many gains nothing.
+const MOST_CHANNELS: u32 = 64;
+
+pub(super) fn nic<'a>(look: &CatalogueContext<'a>) -> Option<&'a Nic> {
+    look.facts.machine.nic(look.device)
+}
+
+/// Cores near the NIC.
+fn local(look: &CatalogueContext<'_>) -> Vec<u32> {
+    look.facts.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
+}
+
+pub(super) fn channels(look: &CatalogueContext<'_>) -> Advice {
+    let most = nic(look).and_then(|nic| nic.details.channels.known()).map(|(_, most)| *most);
+    match (nic(look), most) {
+        (Some(nic), _) if without_wire(nic) => Advice::leave("no wire behind it"),
+        (_, None) => Advice::Unknown("the driver does not report its channels".into()),
+        (_, Some(most)) => {
+            let cores = u32::try_from(local(look).len()).unwrap_or(u32::MAX);
+            look.at_least(
+                u64::from(most.min(cores).clamp(1, MOST_CHANNELS)),
+                "a queue for each core near the card",
+            )
+        }
+    }
+}
+
+pub(super) fn ring(
+    look: &CatalogueContext<'_>,
+    rings: Option<&linerate_facts::fact::Fact<(u32, u32)>>,
+) -> Advice {
+    match (nic(look).and_then(wire_rate), rings.and_then(|ring| ring.known())) {
+        (_, None) => Advice::Unknown("the driver does not report its rings".into()),
+        (Some(rate), Some((_, most))) if rate >= FAST => look.at_least(
+            u64::from((*most).min(8192)),
+            "bursts wait in the ring while the core is at other work; 8192 or the most that the card has",
+        ),
+        _ => Advice::leave("a slow link, or none that is known, needs no larger ring"),
+    }
+}
+
+pub(super) fn adaptive(look: &CatalogueContext<'_>) -> Advice {
+    let driver = |nic: &Nic| nic.driver.known().cloned().unwrap_or_default();
+    match nic(look) {
+        Some(nic) if NOT_ADAPTIVE.contains(&driver(nic).as_str()) => {
+            Advice::leave(&format!("{} cannot do this", driver(nic)))
+        }
+        Some(nic) if !without_wire(nic) => {
+            look.exactly("1", "many packets an interrupt under load, few without")
+        }
+        _ => Advice::leave("no wire behind it"),
+    }
+}
+
+/// The gain is arithmetic; that the whole segment can do it, nobody here knows.
+pub(super) fn mtu(look: &CatalogueContext<'_>) -> Advice {
+    let Some(now) = look.number().and_then(|mtu| u32::try_from(mtu).ok()) else {
+        return Advice::Unknown(format!("“{}” is not a number", look.now));
+    };
+    let fast = nic(look).and_then(wire_rate).is_some_and(|rate| rate >= FAST);
+    if !fast || now >= 9000 {
+        return Advice::Right;
+    }
+    let share = |mtu| goodput_share(mtu, Stack::tcp(false), false);
+    Advice::Change {
+        value: "9000".into(),
+        why: "a sixth of the packets, and more payload in each; try the path first: ping -M do -s 8972"
+            .into(),
+        stale: false,
+        gain: share(9000).zip(share(now)).map(|(large, small)| large / small - 1.0),
+    }
+}
+
+/// One core near the card for each queue, in order; where the driver has a hint, that.
+pub(super) fn affinity(look: &CatalogueContext<'_>) -> Advice {
+    let local = local(look);
+    if local.is_empty() {
+        return Advice::Unknown("the cores are not known".into());
+    }
+    let hint = look.at.parent().and_then(|folder| look.facts.sysroot.text(folder.join("affinity_hint")).ok());
+    let hinted = hint.and_then(|mask| cpu_list::parse_mask(&mask)).filter(|cpus| !cpus.is_empty());
+    // A hint for every core is none.
+    let hinted = hinted.filter(|cpus| {
+        cpus.len() < look.facts.local_cpus(None).len() && cpus.iter().all(|cpu| local.contains(cpu))
+    });
+    let (cpus, why) = match hinted {
+        Some(cpus) => (cpus, "the driver's own hint"),
+        None => {
+            let index = look.queue.unwrap_or(0) as usize % local.len();
+            (vec![local[index]], "one core near the card for each queue")
+        }
+    };
+    let wanted = cpu_list::show(&cpus);
+    if look.now == wanted { Advice::Right } else { Advice::change(wanted, why) }
+}
+
+/// Where the card has fewer queues than there are cores near it, and no more to give.
+fn receive_steering(look: &CatalogueContext<'_>) -> Advice {
+    let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
+        return Advice::leave("no wire behind it");
+    };
+    let queues = nic.rx_queues.known().copied().unwrap_or(1).max(1);
+    let most = nic.details.channels.known().map_or(queues, |(_, most)| *most);
+    let local = local(look);
+    if local.len() as u64 <= u64::from(queues) || most > queues || any_core(look.now) {
+        return Advice::Right;
+    }
+    let cores = cpu_list::show(&local);
+    Advice::change(
+        cores,
+        format!(
+            "{} for {}: packets are spread over them",
+            counted(queues, "queue"),
+            counted(local.len(), "core")
+        ),
+    )
+}
+
+/// Some core is in the set.
+fn any_core(now: &str) -> bool {
+    cpu_list::parse_list(now).is_some_and(|cpus| !cpus.is_empty())
+}
+
+/// Each core its queue, where the driver left that open.
+fn send_steering(look: &CatalogueContext<'_>) -> Advice {
+    let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
+        return Advice::leave("no wire behind it");
+    };
+    let queues = nic.tx_queues.known().copied().unwrap_or(1) as usize;
+    let cpus = look.facts.local_cpus(None);
+    if queues < 2 || any_core(look.now) || cpus.is_empty() {
+        return Advice::Right;
+    }
+    let queue = look.queue.unwrap_or(0) as usize;
+    let own: Vec<u32> = cpus
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(index, _)| index % queues == queue)
+        .map(|(_, cpu)| cpu)
+        .collect();
+    if own.is_empty() {
+        return Advice::Right;
+    }
+    Advice::change(cpu_list::show(&own), "each core sends through a queue of its own, without a lock")
 }

@@ -1,7 +1,9 @@
 //! Socket buffers and the packet path of `net.core`.
 
-use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
-use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
+use super::{
+    Advice, CatalogueContext, Risk, Setting, SettingGroup, SettingStage, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE,
+    UDP_SEND, Where,
+};
 use linerate_facts::counters::{SoftnetCounters, parse_softnet};
 use linerate_facts::fact::Fact;
 use linerate_facts::wording::counted;

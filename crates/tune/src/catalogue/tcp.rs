@@ -1,8 +1,10 @@
 //! TCP and UDP: `net.ipv4`.
 
-use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
 use super::sockets::round_up;
-use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
+use super::{
+    Advice, CatalogueContext, Risk, Setting, SettingGroup, SettingStage, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE,
+    Where,
+};
 
 const IP: &str = "https://docs.kernel.org/networking/ip-sysctl.html";
 const MOST: u64 = i32::MAX as u64;

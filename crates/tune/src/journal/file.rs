@@ -1,7 +1,7 @@
-//! The journal's folder: the lock that keeps two from changing settings at once, and the file of lines.
+//! The journal's folder: the lock that keeps two from changing settings at once, and the file of lines; and
+//! what its lines come to: for each setting, the values that linerate may have left there.
 
-use super::line::parse;
-use super::{Damage, Log, Record};
+use super::{Bytes, Damage, Host, JournalEntry, Log, MOST_ENTRIES, Record, UndoResult, parse};
 use linerate_facts::failure::Failure;
 use linerate_system::file::is_ours;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
@@ -175,6 +175,112 @@ pub fn look(folder: &Path, name: &str) -> Result<Vec<Record>, Failure> {
     Ok(read(&folder.join(format!("{name}.journal")))?.1.0)
 }
 
+/// How far a setting has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingState {
+    /// Announced; never written.
+    Announced,
+    /// The write may have happened.
+    Intended,
+    /// Written, and read back like this.
+    Done(Bytes),
+    /// The write was refused; read back like this, where it could be read.
+    Failed(Option<Bytes>),
+    /// It needs nothing more.
+    Closed(UndoResult),
+}
+
+/// One setting of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    pub entry: JournalEntry,
+    /// The host as it was: the boot tells whether numbers of devices still hold.
+    pub host: Host,
+    pub step: SettingState,
+    /// When it was announced, RFC 3339.
+    pub started: String,
+}
+
+impl Followed {
+    /// It may have another value than before by our hand.
+    pub fn open(&self) -> bool {
+        !matches!(self.step, SettingState::Closed(_))
+    }
+
+    /// The current value if nobody but linerate wrote; `None` where nothing was written.
+    pub fn ours(&self) -> Option<&[u8]> {
+        match &self.step {
+            SettingState::Announced | SettingState::Closed(_) | SettingState::Failed(None) => None,
+            SettingState::Intended => Some(self.entry.wanted.as_slice()),
+            SettingState::Done(now) | SettingState::Failed(Some(now)) => Some(now.as_slice()),
+        }
+    }
+}
+
+/// All settings of a journal, in the order in which they were changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalState {
+    pub steps: Vec<Followed>,
+}
+
+impl JournalState {
+    /// Follows the lines.
+    pub fn of(records: Vec<Record>) -> Result<JournalState, Damage> {
+        let mut state = JournalState::default();
+        for record in records {
+            state.add(record)?;
+        }
+        Ok(state)
+    }
+
+    /// Follows one line more.
+    pub fn add(&mut self, record: Record) -> Result<(), Damage> {
+        let (n, step) = match record {
+            Record::Begin { host, entries, started, .. } => return self.begin(&host, entries, &started),
+            Record::Intent { n } => (n, Some(SettingState::Intended)),
+            Record::Done { n, now } => (n, Some(SettingState::Done(now))),
+            Record::Failed { n, now, .. } => (n, Some(SettingState::Failed(now))),
+            // Until it is undone, the old value may still be there.
+            Record::Undoing { n } => (n, None),
+            Record::Undone { n, how } => (n, Some(SettingState::Closed(how))),
+        };
+        let Some(followed) = self.steps.get_mut(n) else {
+            return Err(Damage(format!("it speaks of setting {n} and announced {}", self.steps.len())));
+        };
+        if let Some(step) = step {
+            followed.step = step;
+        }
+        // Refused, and as it was: anyone who changes it later changes nothing of our own.
+        if let (SettingState::Failed(Some(now)), Some(old)) = (&followed.step, &followed.entry.old)
+            && followed.entry.shape.same(now.as_slice(), old.as_slice())
+        {
+            followed.step = SettingState::Closed(UndoResult::Untouched);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, host: &Host, entries: Vec<JournalEntry>, started: &str) -> Result<(), Damage> {
+        if self.steps.len() + entries.len() > MOST_ENTRIES {
+            return Err(Damage(format!("it announces more than {MOST_ENTRIES} settings")));
+        }
+        if self.steps.iter().any(|before| !before.host.is(host)) {
+            return Err(Damage("it is of two machines".into()));
+        }
+        self.steps.extend(entries.into_iter().map(|entry| Followed {
+            entry,
+            host: host.clone(),
+            step: SettingState::Announced,
+            started: started.to_string(),
+        }));
+        Ok(())
+    }
+
+    /// Settings that may have another value than before by our hand.
+    pub fn open(&self) -> impl DoubleEndedIterator<Item = (usize, &Followed)> {
+        self.steps.iter().enumerate().filter(|(_, followed)| followed.open())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,7 +300,7 @@ mod tests {
     fn a_journal_that_others_could_have_written_is_not_believed() {
         use std::os::unix::fs::{PermissionsExt, chown};
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
+        let first = crate::journal::journal_line(&Record::Intent { n: 0 }).expect("JSON");
         let held = JournalLock::lock(folder.path(), "tune").expect("held");
         held.open().expect("made").append(&first).expect("written");
         let path = held.path();
@@ -237,7 +343,7 @@ mod tests {
     fn what_was_cut_short_is_taken_away_before_the_next_line() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let held = JournalLock::lock(folder.path(), "tune").expect("held");
-        let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
+        let first = crate::journal::journal_line(&Record::Intent { n: 0 }).expect("JSON");
         held.open().expect("made").append(&first).expect("written");
         std::fs::write(held.path(), [&first[..], b"0000 half a li"].concat()).expect("written");
         assert_eq!(held.read().expect("read").1, 14);

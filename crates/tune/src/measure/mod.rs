@@ -1,16 +1,12 @@
 //! Tries settings in turns with the state before, and keeps only what helped beyond noise. Every change goes
 //! through the journal: whatever ends a trial in its middle, `tune undo` restores the earlier values.
 
-mod judge;
-mod subject;
 mod tried;
 mod turns;
 
-pub use judge::{Effect, StateWindows, judge};
-pub(crate) use subject::Subject;
-pub use subject::{Links, TrialMachine};
-pub use tried::{TrialResult, Try, ValueChange};
-pub use turns::{TwoStates, turns};
+pub(crate) use tried::Subject;
+pub use tried::{Links, TrialMachine, TrialResult, Try, ValueChange};
+pub use turns::{Effect, StateWindows, TwoStates, judge, turns};
 
 use super::journal::{Host, Journal};
 use super::kernel_access::KernelAccess;

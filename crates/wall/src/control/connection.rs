@@ -1,13 +1,15 @@
 //! One connection that knows the key, whatever carries it: hears its requests, and sees to what it watches.
 
-use super::limits::{IDLE, REQUESTS_AHEAD, REQUESTS_PER_SECOND, SEND, WATCH_PER_SECOND};
 use super::outbox::{Item, Outbox, Slot};
 use super::state::{ControlState, refusal, text};
-use super::{ControlMessage, ControlRequest, Preview};
+use super::{
+    ControlMessage, ControlRequest, IDLE, Preview, REQUESTS_AHEAD, REQUESTS_PER_SECOND, SEND,
+    WATCH_PER_SECOND,
+};
 use crate::geometry::TileId;
 use linerate_system::clock;
 use linerate_transport::admission::Permit;
-use linerate_transport::flow::allowance::Allowance;
+use linerate_transport::flow::rate_limit::Allowance;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

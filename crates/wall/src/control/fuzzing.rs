@@ -1,9 +1,8 @@
 //! The readers of what comes over the channel, without a socket: for the targets in `fuzz/` and for the
 //! replay of what they found. No part of the library's interface.
 
-use super::limits::REQUEST_BYTES;
 use super::tcp::MAGIC;
-use super::{ControlMessage, ControlRequest};
+use super::{ControlMessage, ControlRequest, REQUEST_BYTES};
 use linerate_transport::agent::fuzzing::pair;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

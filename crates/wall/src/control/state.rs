@@ -2,12 +2,10 @@
 //! text.
 
 use super::barrier::{Barrier, ReadyResult};
-use super::limits::most_connections;
 use super::outbox::{Outbox, Slot};
-use super::{Conductor, ControlMessage};
+use super::{Conductor, ControlMessage, most_connections};
 use crate::geometry::TileId;
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, SharedPending, TIME_TO_PROVE};
 use linerate_transport::agent::Key;
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 //! Who does not know the key never gets a byte, but for one exception: a linerate whose channel has another
 //! version is told this one's.
 
+use super::REQUEST_BYTES;
 use super::connection::{ControlConnection, Disconnected, Wire, serve};
-use super::limits::REQUEST_BYTES;
 use super::outbox::Item;
 use super::state::{ControlState, refusal};
 use linerate_transport::admission::{PendingEntry, TIME_TO_PROVE, prepare_control};

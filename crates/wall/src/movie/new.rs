@@ -1,8 +1,7 @@
 //! A movie being made: its files are made new, filled in any order, and become a movie with `movie.toml`,
 //! which is written last. What is given up before then is removed again, those files alone and no other.
 
-use super::manifest::{MANIFEST_FILE, Manifest, Movie};
-use super::sums::{as_bytes, sums_path};
+use super::manifest::{MANIFEST_FILE, Manifest, Movie, as_bytes, sums_path};
 use crate::geometry::TileId;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;

@@ -1,8 +1,7 @@
 //! Held against a machine: its parts as a flow from the disks to the NICs, by the model of `linerate plan`.
 
-use super::deal::{Dealt, deal};
 use super::measured::{Applied, WallFigures};
-use super::{DiskShare, WallNeed};
+use super::{Dealt, DiskShare, WallNeed, deal};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bits_rate;

@@ -1,21 +1,26 @@
 //! What rate a wall needs at each stage ([`Need`]), and whether a server has it ([`Verdict`]): pure
 //! arithmetic, before anything is opened.
+//!
+//! Tiles are dealt to NICs whole: each goes where the load is then least of all, by the links' rates. The
+//! disks of a wall are those on which the tiles of its movie lie.
 
-mod deal;
 mod judge;
 mod measured;
-mod tile_disks;
 
-use crate::geometry::{FrameRate, Size, WallGrid};
-use crate::rtp::{DatagramTooSmall, FrameLayout};
-pub use deal::Dealt;
 pub use judge::{Fits, ServerVerdict};
+pub use measured::{WallFigure, WallFigures};
+
+use crate::geometry::{FrameRate, Size, TileId, WallGrid};
+use crate::movie::Movie;
+use crate::rtp::{DatagramTooSmall, FrameLayout};
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use linerate_machine::probe::source::devices_behind;
 use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
 use linerate_model::plan::Origin;
 use linerate_model::plan::cpu_cost::udp_seconds_per_gb;
-pub use measured::{WallFigure, WallFigures};
 use serde::Serialize;
-pub use tile_disks::{DiskShare, places_of};
 
 /// What a wall needs while it plays. Rates are of all tiles together, bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -115,6 +120,90 @@ impl WallNeed {
     pub(crate) fn pixel_share(&self) -> f64 {
         self.pixel_bytes_per_second / self.wire_bytes_per_second
     }
+}
+
+/// What one NIC gets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Dealt {
+    pub nic: String,
+    pub tiles: Vec<TileId>,
+    /// What they take of the wire, bytes per second.
+    pub needed_bytes_per_second: f64,
+    /// The link's rate, bytes per second.
+    pub link_bytes_per_second: Fact<f64>,
+    /// Whether that is the link's rating, or what was measured, as a rate of the link.
+    pub link_origin: Origin,
+}
+
+impl Dealt {
+    /// It carries its tiles; unknown where its rate is.
+    fn fits(&self) -> Option<bool> {
+        let link = self.link_bytes_per_second.known()?;
+        Some(self.needed_bytes_per_second <= *link)
+    }
+}
+
+/// Deals the tiles to NICs of these link rates. One of unknown rate is taken to be like the mean of the
+/// others.
+fn deal(need: &WallNeed, nics: &[(String, Fact<f64>, Origin)]) -> Vec<Dealt> {
+    let known: Vec<f64> = nics.iter().filter_map(|(_, rate, _)| rate.known().copied()).collect();
+    let mean = if known.is_empty() { 1.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
+    let weight = |rate: &Fact<f64>| rate.known().copied().unwrap_or(mean).max(f64::MIN_POSITIVE);
+    let mut dealt: Vec<Dealt> = nics
+        .iter()
+        .map(|(nic, rate, origin)| Dealt {
+            nic: nic.clone(),
+            tiles: Vec::new(),
+            needed_bytes_per_second: 0.0,
+            link_bytes_per_second: rate.clone(),
+            link_origin: *origin,
+        })
+        .collect();
+    for tile in need.grid.tiles() {
+        let load = |one: &Dealt| (one.tiles.len() + 1) as f64 / weight(&one.link_bytes_per_second);
+        let Some(least) = dealt.iter_mut().min_by(|a, b| load(a).total_cmp(&load(b))) else { break };
+        least.tiles.push(tile);
+        least.needed_bytes_per_second += need.tile_wire_bytes_per_second();
+    }
+    dealt
+}
+
+/// What one disk holds of a movie.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiskShare {
+    /// Kernel name of the disk; of what is no disk of this machine (a network's file system, memory) what it
+    /// is called.
+    pub disk: String,
+    pub tiles: Vec<TileId>,
+    /// Tiles' worth of bytes that it reads: an array deals a tile over its disks.
+    pub tiles_worth: f64,
+    /// Why it cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Which disks hold which tiles, in the order in which the tiles come to them.
+pub fn places_of(sysroot: &Sysroot, machine: &Machine, movie: &Movie) -> Vec<DiskShare> {
+    let mut shares: Vec<DiskShare> = Vec::new();
+    for tile in movie.manifest.grid.tiles() {
+        let (disks, why) = match devices_behind(sysroot, machine, &movie.tile_path(tile)) {
+            Fact::Known(behind) if behind.leaves.is_empty() => {
+                (vec![behind.device], Some("no disk of this machine".to_string()))
+            }
+            Fact::Known(behind) => (behind.leaves, None),
+            Fact::Unknown { why } => (vec!["unknown".to_string()], Some(why)),
+        };
+        let worth = 1.0 / disks.len() as f64;
+        for disk in disks {
+            let at = shares.iter().position(|share| share.disk == disk).unwrap_or_else(|| {
+                shares.push(DiskShare { disk, tiles: Vec::new(), tiles_worth: 0.0, why: why.clone() });
+                shares.len() - 1
+            });
+            shares[at].tiles.push(tile);
+            shares[at].tiles_worth += worth;
+        }
+    }
+    shares
 }
 
 #[cfg(test)]

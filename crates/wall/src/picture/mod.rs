@@ -1,8 +1,6 @@
 //! What a frame looks like: the stamp by which it proves itself ([`prove`]), and the test picture that
 //! `linerate wall generate` paints ([`Scene`]).
 
-mod ball;
-mod font;
 mod scene;
 mod stamp;
 mod texture;

@@ -1,28 +1,31 @@
 //! The keeper: a thread that looks at the NICs, moves tiles from those that are gone and back, and takes a
-//! sample of all counters.
+//! sample: what everything counts at one time, and what the server draws, where it has a meter that we may
+//! read. Rates are differences of two samples.
 
-use super::frame_clock;
+use super::counters::TileCounters;
 use super::nics::{TileNic, deal};
-use super::power::WallMeter;
 use super::program::LatestProgram;
-use super::sample::{self, ServerSample};
-use super::settings::Sending;
 use super::tiles::Tile;
+use super::{Sending, frame_clock};
 use crate::geometry::Size;
+use linerate_facts::counters;
+use linerate_facts::counters::power::{NoMeter, PowerReading, PowerRecorder};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::counters::process_cpu;
+use linerate_system::{clock, lock};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So often it looks.
 const EVERY: Duration = Duration::from_millis(100);
+
 /// Samples for rates of the last second.
 const SAMPLES: usize = 12;
+
 /// A tile whose way could not be opened is tried again this often.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -52,7 +55,7 @@ impl Keeper {
         sending: Sending,
         power: WallMeter,
     ) -> Keeper {
-        let first = sample::take(&sysroot, &tiles, &nics, &power);
+        let first = take_sample(&sysroot, &tiles, &nics, &power);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
         let (nics, began_at) = (Mutex::new(nics), frame_clock::nanos_now());
         let keeper = Keeper { sysroot, tiles, nics, samples, size, sending, first, began_at, power };
@@ -96,7 +99,7 @@ impl Keeper {
 
     /// Takes a sample.
     pub(crate) fn sample(&self) {
-        let sample = sample::take(&self.sysroot, &self.tiles, &self.nics(), &self.power);
+        let sample = take_sample(&self.sysroot, &self.tiles, &self.nics(), &self.power);
         let mut samples = lock(&self.samples);
         samples.push_back(sample);
         while samples.len() > SAMPLES
@@ -178,4 +181,122 @@ fn carries(sysroot: &Sysroot, nic: &str) -> bool {
     );
     // Of an interface that is not up the kernel does not report (EINVAL).
     !down && sysroot.text(place(nic, "carrier")).is_ok_and(|carrier| carrier == "1")
+}
+
+/// One tile's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TileSample {
+    pub bytes: u64,
+    pub read_bytes: u64,
+    pub datagrams_lost: u64,
+    pub frames_sent: u64,
+    pub by_disk: u64,
+    pub by_network: u64,
+    pub by_cpu: u64,
+    pub cpu: u64,
+    pub starved: u64,
+    pub blocked: u64,
+}
+
+/// One NIC's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicSample {
+    /// What all programs sent, bytes.
+    pub sent: Option<u64>,
+    /// Packets that its queueing disciplines dropped.
+    pub drops: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerSample {
+    pub at: Instant,
+    /// CPU time of this process.
+    pub cpu: Duration,
+    pub tiles: Vec<TileSample>,
+    pub nics: Vec<NicSample>,
+    /// Energy so far, or why it is not known.
+    pub power: Result<PowerReading, NoMeter>,
+}
+
+impl TileSample {
+    fn of(counters: &TileCounters) -> TileSample {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TileSample {
+            bytes: get(&counters.bytes),
+            read_bytes: get(&counters.read_bytes),
+            datagrams_lost: get(&counters.datagrams_lost),
+            frames_sent: get(&counters.frames_sent),
+            by_disk: get(&counters.dropped_by_disk),
+            by_network: get(&counters.dropped_by_network),
+            by_cpu: get(&counters.dropped_by_cpu),
+            cpu: get(&counters.cpu_nanos),
+            starved: get(&counters.starved_nanos),
+            blocked: get(&counters.blocked_nanos),
+        }
+    }
+
+    /// What was counted since an earlier one.
+    pub(crate) fn since(&self, earlier: &TileSample) -> TileSample {
+        let less = u64::saturating_sub;
+        TileSample {
+            bytes: less(self.bytes, earlier.bytes),
+            read_bytes: less(self.read_bytes, earlier.read_bytes),
+            datagrams_lost: less(self.datagrams_lost, earlier.datagrams_lost),
+            frames_sent: less(self.frames_sent, earlier.frames_sent),
+            by_disk: less(self.by_disk, earlier.by_disk),
+            by_network: less(self.by_network, earlier.by_network),
+            by_cpu: less(self.by_cpu, earlier.by_cpu),
+            cpu: less(self.cpu, earlier.cpu),
+            starved: less(self.starved, earlier.starved),
+            blocked: less(self.blocked, earlier.blocked),
+        }
+    }
+}
+
+/// Reads everything now.
+fn take_sample(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic], power: &WallMeter) -> ServerSample {
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    let (table, drops) = (counters::net_dev(sysroot), counters::root_drops(sysroot, &names));
+    let nic = |nic: &TileNic| NicSample {
+        sent: table
+            .known()
+            .and_then(|all| all.iter().find(|one| one.name == nic.name))
+            .map(|one| one.tx_bytes),
+        drops: drops.get(&nic.name).copied().unwrap_or(0),
+    };
+    ServerSample {
+        at: clock::now(),
+        cpu: process_cpu(),
+        tiles: tiles.iter().map(|tile| TileSample::of(&tile.counters)).collect(),
+        nics: nics.iter().map(nic).collect(),
+        power: power.read(),
+    }
+}
+
+/// The best meter there is, or why there is none.
+#[derive(Debug)]
+pub(crate) struct WallMeter {
+    recorder: Result<PowerRecorder, NoMeter>,
+    /// Before it played.
+    idle_watts: Option<f64>,
+}
+
+impl WallMeter {
+    /// Looks at the idle machine first, for two seconds where there is a meter.
+    pub(crate) fn start(sysroot: &Sysroot, commands: &[String]) -> WallMeter {
+        let recorder = PowerRecorder::start(sysroot, commands);
+        let idle = recorder.as_ref().ok().map(|recorder| recorder.idle(&AtomicBool::new(false)));
+        WallMeter { idle_watts: idle.and_then(Result::ok), recorder }
+    }
+
+    /// Energy until now.
+    pub(crate) fn read(&self) -> Result<PowerReading, NoMeter> {
+        self.recorder.as_ref().map(PowerRecorder::read).map_err(Clone::clone)
+    }
+
+    /// Less what the idle machine drew.
+    pub(crate) fn above_idle(&self, watts: f64) -> Option<f64> {
+        self.idle_watts.map(|idle| (watts - idle).max(0.0))
+    }
 }

@@ -1,5 +1,5 @@
-//! The streaming server: a worker for each tile reads its frames ahead and sends them, at the right moment,
-//! to its screen.
+//! The streaming server: a worker for each tile reads its frames ahead and sends them, at the right moment, to
+//! its screen.
 //!
 //! [`Player`] is the whole of it: it opens the movies, deals the tiles to the NICs, starts the workers,
 //! watches the NICs and does what the control channel asks ([`crate::control::Conductor`]). A worker is one
@@ -7,31 +7,148 @@
 //! there to the kernel's network, and are not copied in between.
 
 mod ahead;
-mod answers;
 mod compose;
 mod conduct;
 mod counters;
-mod follow;
 mod frame_clock;
 mod health;
 mod keeper;
 mod nics;
 mod others;
 mod player;
-mod power;
-mod preview;
 mod program;
-mod sample;
-mod settings;
 mod setup;
 mod source;
 mod start;
-mod summary;
 mod tile_sender;
 mod tiles;
-mod view;
 mod wire;
 
-pub use follow::follow;
+pub use conduct::follow;
 pub use player::Player;
-pub use settings::{Leader, Sending, ServeSettings, ServedScreen};
+
+use crate::geometry::{TileId, WallGrid};
+use crate::movie::Movie;
+use linerate_facts::failure::Failure;
+use std::net::SocketAddr;
+
+/// The kernel registers no larger buffer, and reads no more at once.
+const MOST_FRAME_BYTES: usize = 512 << 20;
+
+/// One screen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServedScreen {
+    pub tile: TileId,
+    /// As the user wrote it.
+    pub named: String,
+    /// Where it may be reached; several where it has several NICs.
+    pub to: Vec<SocketAddr>,
+}
+
+/// How packets are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// None: the NIC's.
+    pub mtu: Option<u32>,
+    /// Of packets to multicast groups: how many networks they may come into.
+    pub multicast_hops: u8,
+}
+
+/// The server that leads this one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leader {
+    /// Where it is asked, `HOST:PORT`.
+    pub address: String,
+    /// This server's own name in the layout.
+    pub name: String,
+}
+
+/// What to play, and how.
+#[derive(Clone, Debug)]
+pub struct ServeSettings {
+    /// The first one plays; the others may be opened.
+    pub movies: Vec<Movie>,
+    /// Screens of the whole wall, those of other servers too.
+    pub wall: WallGrid,
+    /// The screens of this server.
+    pub screens: Vec<ServedScreen>,
+    /// NICs that may be used; empty: all.
+    pub nics: Vec<String>,
+    pub sending: Sending,
+    /// Datagrams a train at most.
+    pub burst: usize,
+    /// It begins again after its end.
+    pub looping: bool,
+    pub io_uring: bool,
+    /// The server that leads this one.
+    pub leader: Option<Leader>,
+    /// The servers that this one leads, with their tiles.
+    pub followers: Vec<(String, Vec<TileId>)>,
+    /// The user's meters of power, summed; empty: the machine's own.
+    pub power_commands: Vec<String>,
+    /// Play although this machine is known not to carry it.
+    pub anyway: bool,
+}
+
+/// What cannot be played together.
+fn check(settings: &ServeSettings) -> Result<(), Failure> {
+    let wrong = |text: String| Err(Failure::Usage(text));
+    let first = &settings.movies[0].manifest;
+    for movie in &settings.movies[1..] {
+        let manifest = &movie.manifest;
+        let same = manifest.grid == first.grid
+            && manifest.tile == first.tile
+            && manifest.frames_per_second == first.frames_per_second;
+        if !same {
+            return wrong(format!(
+                "movie {}: {} tiles of {} at {} frames/s, but {} has {} of {} at {}; one wall plays movies \
+                 of one shape",
+                movie.name(),
+                manifest.grid,
+                manifest.tile,
+                manifest.frames_per_second,
+                settings.movies[0].name(),
+                first.grid,
+                first.tile,
+                first.frames_per_second
+            ));
+        }
+    }
+    for (index, screen) in settings.screens.iter().enumerate() {
+        if settings.screens[..index].iter().any(|other| other.tile == screen.tile) {
+            return wrong(format!(
+                "tile {} has two screens; give it once, with all addresses of its screen",
+                screen.tile
+            ));
+        }
+        let is_its = |other: &&ServedScreen| other.to.iter().any(|to| screen.to.contains(to));
+        if let Some(other) = settings.screens[..index].iter().find(is_its) {
+            return wrong(format!(
+                "tiles {} and {} are both sent to {}; give each screen a port of its own, and name a host of --screens \
+                 once",
+                other.tile, screen.tile, screen.named
+            ));
+        }
+        if !first.grid.holds(screen.tile) {
+            return wrong(format!(
+                "tile {}: the movie has {} tiles, from r0c0 to r{}c{}",
+                screen.tile,
+                first.grid,
+                first.grid.rows - 1,
+                first.grid.columns - 1
+            ));
+        }
+    }
+    if settings.screens.is_empty() {
+        return wrong("no screen was named: give --screen r0c0=HOST:PORT for each tile, or --layout".into());
+    }
+    if first.tile.frame_bytes() > MOST_FRAME_BYTES {
+        return Err(Failure::Lacks(format!(
+            "a tile of {} is {} bytes a frame; more than {MOST_FRAME_BYTES} cannot be read at once: cut the \
+             movie into more tiles",
+            first.tile,
+            first.tile.frame_bytes()
+        )));
+    }
+    Ok(())
+}

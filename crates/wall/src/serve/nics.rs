@@ -1,13 +1,14 @@
 //! Which NICs reach which screens, and the sockets that leave by them.
 
-use super::settings::Sending;
+use super::Sending;
 use super::wire::Route;
 use crate::geometry::Size;
 use crate::rtp::{DatagramTooSmall, FrameLayout};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
-use linerate_machine::probe::{Machine, network_contains, route::path_to};
+use linerate_machine::probe::route::path_to;
+use linerate_machine::probe::{Machine, network_contains};
 use linerate_system::socket::udp_headers;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

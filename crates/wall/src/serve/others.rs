@@ -1,13 +1,12 @@
 //! The other servers of the wall, as this one knows them: who follows it, or whom it follows; when each was
 //! heard; what is wrong.
 
-use super::settings::ServeSettings;
+use super::ServeSettings;
 use crate::control::Refusal;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
 use linerate_facts::printable::{printable, shortened};
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 

@@ -1,24 +1,21 @@
 //! Who plays: opens the movies and starts the workers. What is asked of it is in `conduct`, how it does in
-//! `summary`.
+//! `health`.
 
 use super::frame_clock::FrameClock;
-use super::keeper::Keeper;
-use super::nics;
+use super::keeper::{Keeper, WallMeter};
 use super::others::Others;
-use super::power::WallMeter;
 use super::program::{LatestProgram, Program};
-use super::settings::{ServeSettings, ServedScreen, check};
 use super::setup::{Files, cores, open_tiles, predict, slots};
 use super::start::{TileSenderStart, start};
 use super::tiles::Tile;
+use super::{ServeSettings, ServedScreen, check, nics};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::SdpSession;
 use crate::timeline::Timeline;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_system::clock;
-use linerate_system::lock;
+use linerate_system::{clock, lock};
 use linerate_transport::agent::random;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;

@@ -2,16 +2,16 @@
 //! the wall.
 
 use super::keeper::Keeper;
-use super::nics;
-use super::settings::ServeSettings;
 use super::source::{TileFile, slot_bytes};
 use super::tiles::{Tile, TileParts};
+use super::{ServeSettings, nics};
 use crate::geometry::WallGrid;
 use crate::need::{Fits, WallFigures, WallNeed, places_of};
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::{Machine, source::devices_behind};
+use linerate_machine::probe::Machine;
+use linerate_machine::probe::source::devices_behind;
 use linerate_model::plan::{PathPlan, Pin, place_streams};
 use linerate_transport::agent::random;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -87,7 +87,7 @@ pub(crate) fn slots(machine: &Machine, settings: &ServeSettings, notes: &mut Vec
     let slot = (slot_bytes(manifest.tile.frame_bytes()) * settings.screens.len()).max(1) as u64;
     let fits = |bytes: Option<u64>| bytes.map_or(usize::MAX, |bytes| (bytes / slot) as usize);
     let memory = fits(machine.memory.total_bytes.known().map(|bytes| bytes / MEMORY_DIVISOR));
-    let locked = fits(linerate_system::limits::memlock_bytes().filter(|_| !may_lock(machine)));
+    let locked = fits(linerate_system::process::memlock_bytes().filter(|_| !may_lock(machine)));
     let mut slots = wished.min(memory).max(FEWEST_SLOTS);
     if locked >= FEWEST_SLOTS {
         slots = slots.min(locked);

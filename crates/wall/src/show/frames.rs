@@ -1,15 +1,19 @@
-//! Datagrams put together to frames, in buffers that are made once.
+//! Datagrams put together to frames, in buffers that are made once; which pixels of a frame have come is known
+//! exactly, a bit each.
 //!
 //! Line numbers and offsets come from outside: each run of pixels is held against the frame before a byte of
 //! it is copied. Order does not matter, neither within a frame nor between frames; duplicates change nothing.
+//!
+//! Duplicates, overlapping runs and forged ones must not make a frame look whole. A bit a pixel costs a hundredth
+//! of copying the pixel, and is right whatever comes.
 
-use super::coverage::Coverage;
 use super::deadline::Deadlines;
 use crate::geometry::{PIXEL_BYTES, Size};
 use crate::rtp::Packet;
 
 /// A timestamp further from the newest is no frame of the same run: 10 s of 90 kHz.
 const FAR_UNITS: u32 = 900_000;
+
 /// So many in a row of another run are believed: the sender has jumped.
 const JUMP: u8 = 4;
 
@@ -196,5 +200,73 @@ impl Frames {
         let near = timestamp.wrapping_sub(last).cast_signed().unsigned_abs() <= FAR_UNITS;
         self.strange = (timestamp, if near { count + 1 } else { 1 });
         if self.strange.1 >= JUMP { Placed::Jump } else { Placed::Old }
+    }
+}
+
+const BITS: usize = u64::BITS as usize;
+
+/// The pixels of one frame.
+#[derive(Debug)]
+pub(crate) struct Coverage {
+    words: Box<[u64]>,
+    pixels: usize,
+    covered: usize,
+}
+
+impl Coverage {
+    /// None of so many pixels has come.
+    pub(crate) fn new(pixels: usize) -> Coverage {
+        Coverage { words: vec![0; pixels.div_ceil(BITS)].into_boxed_slice(), pixels, covered: 0 }
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
+        self.covered = 0;
+    }
+
+    /// These pixels came; how many of them had not come before. What lies beyond the frame counts for
+    /// nothing.
+    pub(crate) fn add(&mut self, first: usize, count: usize) -> usize {
+        let end = first.saturating_add(count).min(self.pixels);
+        let (mut at, mut new) = (first, 0);
+        while at < end {
+            let (word, bit) = (at / BITS, at % BITS);
+            let here = (BITS - bit).min(end - at);
+            let mask = (u64::MAX >> (BITS - here)) << bit;
+            new += (mask & !self.words[word]).count_ones() as usize;
+            self.words[word] |= mask;
+            at += here;
+        }
+        self.covered += new;
+        new
+    }
+
+    /// Every pixel has come.
+    fn is_whole(&self) -> bool {
+        self.covered == self.pixels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set_of_pixels(pixels in 1usize..600, runs in prop::collection::vec((0usize..700, 0usize..300), 0..40)) {
+            let (mut coverage, mut set) = (Coverage::new(pixels), HashSet::new());
+            for (first, count) in runs {
+                let before = set.len();
+                set.extend((first..first + count).filter(|pixel| *pixel < pixels));
+                prop_assert_eq!(coverage.add(first, count), set.len() - before);
+                prop_assert_eq!(coverage.covered, set.len());
+                prop_assert_eq!(coverage.is_whole(), set.len() == pixels);
+            }
+            coverage.clear();
+            prop_assert_eq!(coverage.add(0, usize::MAX), pixels);
+        }
     }
 }

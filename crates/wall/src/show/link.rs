@@ -1,12 +1,15 @@
 //! The way to the server: a thread that keeps the control channel, and connects again when it is lost. The
-//! picture does not wait for it.
+//! picture does not wait for it. What the server says over it to a screen, and what the screen asks of it.
 
-use crate::control::{Client, ControlMessage, ControlRequest, ScreenReport};
+use super::check::{Against, Checker, ServerSums};
+use super::gate::Expected;
+use super::screen::{Origin, Screen};
+use crate::control::{Assignment, Client, ControlMessage, ControlRequest, ScreenReport};
 use crate::geometry::TileId;
+use crate::timeline::Timeline;
 use linerate_facts::failure::Failure;
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use linerate_transport::agent::Key;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,11 +20,15 @@ use std::time::{Duration, Instant};
 
 /// A server that does not answer is asked again after this.
 const AGAIN: Duration = Duration::from_secs(1);
+
 const CONNECT: Duration = Duration::from_secs(3);
+
 /// How often a report goes out.
 const REPORT: Duration = Duration::from_millis(500);
+
 /// What is said while there is no server is forgotten beyond this.
 const MOST_SAID: usize = 64;
+
 /// Messages that wait for the screen at most: a signal wakes it.
 const MOST_HEARD: usize = 4096;
 
@@ -190,5 +197,79 @@ impl Keeper {
             client.send(&ControlRequest::Report(report))?;
         }
         Ok(())
+    }
+}
+
+impl Screen {
+    /// What the server says.
+    pub fn hear(&mut self, message: ControlMessage, now: i64) {
+        match message {
+            ControlMessage::Assignment(assignment) => self.assign(assignment),
+            ControlMessage::Timeline(timeline) => self.follow(timeline),
+            // For servers that follow.
+            ControlMessage::Lead(_) => {}
+            ControlMessage::Show { tick } => self.released = self.released.max(Some(tick)),
+            ControlMessage::Sums { from, sums, .. } => {
+                if let Some(checker) = &mut self.checker {
+                    checker.take_sums(from, &sums);
+                }
+            }
+            ControlMessage::Refused { why } => self.tally.problem(format!("the server says: {why}")),
+            ControlMessage::Done | ControlMessage::Status(_) | ControlMessage::Movies { .. } => {}
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.look_again(self.timeline.as_ref(), now);
+        }
+    }
+
+    fn assign(&mut self, assignment: Assignment) {
+        let Assignment { tile, size, ssrc, from, timeline, stamped } = assignment;
+        self.tile = Some(tile);
+        self.tally.assigned = true;
+        self.gate.expect(Expected { ssrc, from });
+        if self.order.rate.is_none() || self.order.rate == Some(timeline.frames_per_second) {
+            self.set_rate(timeline.frames_per_second, Origin::Server);
+        }
+        if size.width == 0 || size.height == 0 || self.order.size.is_some_and(|expected| expected != size) {
+            self.tally.problem(format!("the server sends {size}, another size was given here: that is kept"));
+        } else if self.size.is_none_or(|(known, _)| known != size) {
+            self.set_size(size, Origin::Server);
+        }
+        if self.order.verify && self.checker.as_ref().is_none_or(|checker| checker.by() == "stamp") {
+            let server = || Against::Server(ServerSums::default());
+            let fresh = self.checker.as_ref().is_none_or(|checker| checker.proven + checker.wrong == 0);
+            if !stamped && fresh {
+                self.checker = Some(Checker::new(server(), size, Some(tile)));
+            }
+        }
+        self.timeline = Some(timeline);
+    }
+
+    fn follow(&mut self, timeline: Timeline) {
+        if self.timeline.as_ref().is_some_and(|known| known.generation != timeline.generation)
+            && let Some(checker) = &mut self.checker
+        {
+            checker.forget_sums();
+        }
+        self.timeline = Some(timeline);
+    }
+
+    /// What is to be said to the server.
+    pub fn requests(&mut self) -> impl Iterator<Item = ControlRequest> + use<'_> {
+        if let (Some(checker), Some(tile)) = (&mut self.checker, self.tile) {
+            self.requests.extend(checker.wants().map(|(from, count)| ControlRequest::Sums {
+                tile,
+                from,
+                count,
+            }));
+        }
+        self.requests.drain(..)
+    }
+
+    /// What has waited too long for news is judged now.
+    pub(crate) fn look_again(&mut self, now: i64) {
+        if let Some(checker) = self.checker.as_mut().filter(|checker| checker.is_waiting()) {
+            checker.look_again(self.timeline.as_ref(), now);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! When a screen shows which of its frames, and what counts as late, torn or missing.
 
+use super::ShowResult;
 use super::frames::Frames;
-use super::output::ShowResult;
 use super::screen::Screen;
 use crate::control::ControlRequest;
 

@@ -6,12 +6,10 @@
 use super::deadline::nanos;
 use super::link::{Link, ServerSpec};
 use super::live::{Glass, Viewer};
-use super::nap::Nap;
-use super::output::Output;
 use super::screen::Screen;
-use super::socket::Ear;
-use super::spec::ScreenSpec;
+use super::socket::{Ear, Nap};
 use super::summary::ScreenSummary;
+use super::{Output, ScreenSpec};
 use crate::control::ControlMessage;
 use linerate_facts::failure::Failure;
 use linerate_system::clock;

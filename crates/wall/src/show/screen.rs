@@ -1,17 +1,17 @@
-//! A screen without its socket: datagrams go in, frames come out at their time, and everything is counted.
+//! A screen without its socket: datagrams go in, frames come out at their time, and everything is counted and
+//! reported.
 //!
 //! Nothing here looks at a clock or waits: the loop in `run` hands the time in. So every order of datagrams
 //! can be tried in tests.
 
 use super::check::{Against, Checker};
 use super::deadline::Deadlines;
+use super::describe::{Opening, RateGuess};
 use super::frames::{Frames, Placed};
 use super::gate::{Admission, Gate, Stream};
-use super::opening::{Opening, RateGuess};
-use super::output::{Output, ShowResult, WindowSummary};
 use super::sequence::{Counts, Sequence};
-use super::spec::ScreenSpec;
 use super::tally::ScreenTally;
+use super::{Output, ScreenSpec, ShowResult, WindowSummary};
 use crate::control::{ControlRequest, ScreenReport};
 use crate::geometry::{FrameRate, Size, TileId};
 use crate::rtp::{Packet, parse};
@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 
 /// Frame buffers of one screen, bytes at most: a rate from outside must not take the whole memory.
 const MOST_BUFFER_BYTES: usize = 4 << 30;
+
 const BUFFERS: std::ops::RangeInclusive<usize> = 4..=24;
 
 /// Where a size or a rate comes from.
@@ -294,6 +295,34 @@ impl Screen {
         self.outputs.iter_mut().for_each(|output| output.finish());
         if let Some(checker) = &mut self.checker {
             checker.finish(self.timeline.as_ref());
+        }
+    }
+}
+
+impl Screen {
+    /// What it tells of itself.
+    pub fn report(&self) -> ScreenReport {
+        let (counts, tally) = (self.counts(), &self.tally);
+        ScreenReport {
+            tile: self.tile,
+            datagrams: counts.datagrams,
+            bytes: tally.bytes,
+            datagrams_lost: counts.lost,
+            datagrams_reordered: counts.reordered,
+            datagrams_doubled: counts.doubled,
+            datagrams_foreign: tally.foreign + tally.malformed,
+            frames_shown: tally.shown,
+            frames_late: tally.late,
+            frames_torn: tally.torn,
+            frames_missing: tally.missing,
+            frames_window_dropped: self.window().map(|window| window.frames_dropped),
+            frames_proven: self.checker.as_ref().map_or(0, |checker| checker.proven),
+            frames_wrong: self.checker.as_ref().map_or(0, |checker| checker.wrong),
+            frame: tally.frame,
+            tick: tally.tick,
+            presented_ms: tally.newest_presented_ms,
+            presented_p50_ms: tally.presented_ms(0.5),
+            presented_p99_ms: tally.presented_ms(0.99),
         }
     }
 }

@@ -1,12 +1,16 @@
-//! The socket of a screen, its buffer as the kernel grants it, and what to do where that is too small.
+//! The socket of a screen, its buffer as the kernel grants it, and what to do where that is too small; and how
+//! long to let datagrams gather, since waking up for each burst costs a screen more than copying it.
+//!
+//! The same thought as in `flow::receive`, with longer naps: video is paced by its sender, who waits for no
+//! answer. What comes during a nap must be a small part of the socket's buffer, also when a sender sends a
+//! frame at once.
 
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
-use linerate_system::Errno;
-use linerate_system::socket;
 use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
+use linerate_system::{Errno, socket};
 use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,8 +20,10 @@ use std::time::Duration;
 
 /// Trains a call.
 const BATCH: usize = 16;
+
 /// Asked for where the size of the frames is not known, and at least.
 const LEAST_BUFFER_BYTES: usize = 16 << 20;
+
 const MOST_BUFFER_BYTES: usize = 64 << 20;
 
 /// What the kernel gave.
@@ -169,5 +175,62 @@ impl Ear {
     ) -> io::Result<()> {
         let sockets: Vec<_> = signal.into_iter().chain([self.socket.as_fd()]).collect();
         stop.wait_any_readable(&sockets, Some(timeout)).map(drop)
+    }
+}
+
+/// Fifteen screens on two cores wake up 3,750 times a second, not 100,000 times.
+const LONGEST: Duration = Duration::from_millis(4);
+
+/// A shorter nap is none: the timer's slack is as long.
+const SHORTEST: Duration = Duration::from_micros(60);
+
+/// Of the buffer: what may lie there after a nap, and what is too much.
+const SMALL_PART: u64 = 32;
+
+const LARGE_PART: u64 = 16;
+
+/// The nap of one receiver.
+#[derive(Debug)]
+pub(crate) struct Nap {
+    small_bytes: u64,
+    large_bytes: u64,
+    length: Duration,
+}
+
+impl Nap {
+    /// For a socket whose buffer holds so much payload.
+    pub(crate) fn new(buffer_bytes: u64) -> Nap {
+        Nap {
+            small_bytes: buffer_bytes / SMALL_PART,
+            large_bytes: buffer_bytes / LARGE_PART,
+            length: SHORTEST,
+        }
+    }
+
+    /// So much was there after the last one: the next one; none where it had better wait in the kernel.
+    pub(crate) fn after(&mut self, bytes: u64) -> Option<Duration> {
+        if bytes >= self.large_bytes {
+            self.length /= 2;
+        } else if bytes < self.small_bytes {
+            self.length = self.length * 3 / 2;
+        }
+        self.length = self.length.clamp(SHORTEST / 2, LONGEST);
+        (self.length >= SHORTEST).then_some(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_long_at_low_rates_and_none_where_the_buffer_fills() {
+        let mut nap = Nap::new(16 << 20);
+        let long = (0..50).fold(None, |_, _| nap.after(70_000));
+        assert_eq!(long, Some(LONGEST));
+        // A whole frame at once.
+        let short = (0..50).fold(None, |_, _| nap.after(12_288_000));
+        assert_eq!(short, None);
+        assert!(nap.after(1000).is_none_or(|nap| nap < Duration::from_millis(1)));
     }
 }

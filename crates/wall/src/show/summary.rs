@@ -1,7 +1,7 @@
 //! What a screen tells at its end: as JSON and as text.
 
+use super::WindowSummary;
 use super::deadline::{Timing, nanos};
-use super::output::WindowSummary;
 use super::screen::{Origin, Screen};
 use super::socket::Granted;
 use crate::control::ScreenReport;

@@ -1,9 +1,8 @@
 //! A screen against every order of datagrams: shuffled, doubled, dropped, forged. What it counts is right,
 //! whole frames are exact, nothing panics.
 
-use super::output::{Output, ShowResult};
 use super::screen::Screen;
-use super::spec::{ScreenEnd, ScreenSpec};
+use super::{Output, ScreenEnd, ScreenSpec, ShowResult};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::{DatagramStamp, FrameLayout};
 use linerate_facts::failure::Failure;

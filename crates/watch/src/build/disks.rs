@@ -6,7 +6,7 @@ use crate::sources::Details;
 use linerate_facts::counters::DiskCounters;
 use linerate_facts::counters::rates::{Elapsed, Width, rounded};
 use linerate_facts::host::DeviceUse;
-use linerate_facts::natural_order::in_order;
+use linerate_facts::wording::in_order;
 use std::collections::BTreeMap;
 
 /// Whole disks, or those that were asked for. One that can hold nothing (an unused loop device) is left out.

@@ -4,8 +4,7 @@
 use crate::model::{Energy, Moment, PowerKind, PowerSource, summed};
 use crate::sample::WatchSample;
 use crate::sources::{Details, MeterReading};
-use linerate_facts::counters::meter_programs::TimedWatts;
-use linerate_facts::counters::meters::{MeterKind, watts};
+use linerate_facts::counters::meters::{MeterKind, TimedWatts, watts};
 use linerate_facts::counters::power::{BY_PACKAGES, by_commands};
 use linerate_facts::counters::rates::{Elapsed, rounded, sum};
 use linerate_facts::fact::Fact;

@@ -1,15 +1,10 @@
 //! From samples to moments: what is known of two readings of a source, section by section.
 
-mod cpus;
 mod disks;
-mod driver;
 mod drops;
 mod energy;
 mod host;
-mod links;
 mod nics;
-mod processes;
-mod protocols;
 mod queues;
 
 use super::bottleneck;
@@ -95,7 +90,7 @@ pub struct Builder {
     details: Pair<Details>,
     energy: energy::Meters,
     best: BTreeMap<String, f64>,
-    links: links::Links,
+    links: nics::Links,
     drops: drops::Drops,
 }
 
@@ -115,7 +110,7 @@ impl Builder {
             details: Pair::default(),
             energy: energy::Meters::default(),
             best: BTreeMap::new(),
-            links: links::Links::default(),
+            links: nics::Links::default(),
             drops: drops::Drops::default(),
         }
     }
@@ -178,7 +173,7 @@ impl Builder {
         if let Some(stat) = Readings::of(before, now) {
             let (before, now) = self.kernel.both(|reading| reading.softirqs.as_ref().ok());
             let softirqs = Readings::of(before, now);
-            moment.cpus = cpus::cpus(&stat, softirqs.as_ref(), interrupts.as_ref(), &details.nodes);
+            moment.cpus = host::cpus(&stat, softirqs.as_ref(), interrupts.as_ref(), &details.nodes);
             moment.cpus.throttled_share = self.throttled();
         }
         if let Some(interrupts) = &interrupts {
@@ -203,10 +198,10 @@ impl Builder {
         }
         let (before, now) = self.network.both(|reading| reading.softnet.as_ref().ok());
         if let Some(readings) = Readings::of(before, now) {
-            moment.softnet = protocols::softnet(&readings);
+            moment.softnet = drops::softnet(&readings);
         }
         if let Some(now) = self.network.now() {
-            (moment.tcp, moment.udp) = protocols::tcp_and_udp(self.network.before.as_deref(), now);
+            (moment.tcp, moment.udp) = drops::tcp_and_udp(self.network.before.as_deref(), now);
         }
         moment.drops = self.drops.lines(self.network.now(), self.drivers.now(), &self.nics);
     }
@@ -251,7 +246,7 @@ impl Builder {
         }
         add("disks", self.disk_counters.now().and_then(|read| read.as_ref().err()));
         add("interrupts", self.interrupts.now().and_then(|read| read.as_ref().err()));
-        let unseen = processes::unknown(&moment.processes);
+        let unseen = host::unknown(&moment.processes);
         moment.unknown.extend(unseen.map(|(name, why)| (name.to_string(), why)));
     }
 }

@@ -3,9 +3,14 @@
 //! On a loopback address everybody on this host may look, as at `/proc`. On any other address a token is
 //! wanted, because figures of a server tell an attacker much; plain HTTP is not encrypted, so such a network
 //! has to be one that one trusts, or a tunnel.
+//!
+//! `/events` sends every moment to every page that is in sight, as server-sent events.
+//!
+//! A reader that is slow gets the newest moment when it is ready and has lost those between; the kernel closes
+//! on one that takes nothing for some seconds. The sampler knows of neither.
+//!
+//! The page's uPlot (<https://github.com/leeoniya/uPlot>, 1.6.32, MIT) is as its author built it.
 
-mod assets;
-mod events;
 mod token;
 
 pub use self::token::PageToken;
@@ -13,33 +18,46 @@ pub use self::token::PageToken;
 use super::history::Span;
 use super::latest_moment::LatestMoment;
 use super::{openmetrics, prometheus_text};
+use crate::latest_moment::EncodedMoment;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::Response;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::http::header::{ACCEPT, CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use futures_util::stream;
 use linerate_facts::failure::Failure;
-use linerate_transport::admission::Permits;
-use linerate_web::{Guard, PageClient, PageListener, bind, page_url};
+use linerate_transport::admission::{Permit, Permits};
+use linerate_web::{
+    BASE, File, Guard, HTML, NUMBERS, PICTURE, PageClient, PageListener, SCRIPT, STYLE, bind, page_url,
+    sentence,
+};
+use std::convert::Infallible;
 use std::future::IntoFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
 
 /// Connections at once that are no event streams.
 const CONNECTIONS: usize = 128;
+
 /// Event streams at once: one for each tab that is in sight.
 const STREAMS: usize = 64;
+
 /// A login is 64 digits.
 const LARGEST_REQUEST_BYTES: usize = 4096;
 
 /// What who knows OpenMetrics gets, and everybody else.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 const JSON: &str = "application/json";
 
 /// Where the page is, and who may see it.
@@ -127,7 +145,7 @@ impl Drop for Page {
 fn routes(shared: Arc<PageState>) -> Router {
     Router::new()
         .route("/", get(page))
-        .route("/events", get(events::events))
+        .route("/events", get(events))
         .route("/history", get(history))
         .route("/moment", get(moment))
         .route("/metrics", get(metrics))
@@ -162,9 +180,9 @@ async fn page(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMap
         return token.log_in(shown, shared.port, token::Then::Page);
     }
     match shared.refusal(&headers) {
-        None => linerate_web::find(&assets::FILES, "/"),
+        None => linerate_web::find(&FILES, "/"),
         Some(_) if shared.token.is_some() => {
-            let mut response = linerate_web::find(&assets::LOGIN, "/");
+            let mut response = linerate_web::find(&LOGIN, "/");
             *response.status_mut() = StatusCode::UNAUTHORIZED;
             response
         }
@@ -189,7 +207,7 @@ async fn asset(State(shared): State<Arc<PageState>>, uri: Uri, headers: HeaderMa
     {
         return refused;
     }
-    linerate_web::find(&assets::FILES, uri.path())
+    linerate_web::find(&FILES, uri.path())
 }
 
 /// The past: `?span=minute`, `hour`, `day`.
@@ -237,4 +255,105 @@ fn not_yet() -> Response {
         StatusCode::SERVICE_UNAVAILABLE,
         "Nothing is measured yet; ask again after one interval.",
     )
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// All of them.
+const FILES: [File; 19] = [
+    ("/", HTML, include_str!("page.html")),
+    BASE,
+    NUMBERS,
+    ("/page.css", STYLE, include_str!("page.css")),
+    ("/icon.svg", PICTURE, include_str!("icon.svg")),
+    ("/page.js", SCRIPT, include_str!("page.js")),
+    ("/link.js", SCRIPT, include_str!("link.js")),
+    ("/past.js", SCRIPT, include_str!("past.js")),
+    ("/chart.js", SCRIPT, include_str!("chart.js")),
+    ("/tables.js", SCRIPT, include_str!("tables.js")),
+    ("/nics.js", SCRIPT, include_str!("nics.js")),
+    ("/disks.js", SCRIPT, include_str!("disks.js")),
+    ("/processes.js", SCRIPT, include_str!("processes.js")),
+    ("/cores.js", SCRIPT, include_str!("cores.js")),
+    ("/host.js", SCRIPT, include_str!("host.js")),
+    ("/login.js", SCRIPT, include_str!("login.js")),
+    ("/uPlot.iife.min.js", SCRIPT, include_str!("uplot/uPlot.iife.min.js")),
+    ("/uPlot.min.css", STYLE, include_str!("uplot/uPlot.min.css")),
+    ("/uPlot.LICENSE", PLAIN, include_str!("uplot/LICENSE")),
+];
+
+/// In place of the page, for who has not shown the token.
+const LOGIN: [File; 1] = [("/", HTML, include_str!("login.html"))];
+
+/// Where no moment comes for so long, a comment does: a reader that is gone is noticed.
+const PULSE: Duration = Duration::from_secs(5);
+
+/// One reader.
+struct Reader {
+    latest: Arc<LatestMoment>,
+    moments: Receiver<Option<Arc<EncodedMoment>>>,
+    greeted: bool,
+    told_end: bool,
+    _permit: Permit,
+}
+
+/// The stream.
+async fn events(
+    State(shared): State<Arc<PageState>>,
+    ConnectInfo(client): ConnectInfo<PageClient>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refused) = shared.refusal(&headers) {
+        return refused;
+    }
+    let Ok(permit) = shared.streams.take(client.address.ip()) else {
+        return sentence(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many pages are open; close some, this one then comes by itself.",
+        );
+    };
+    client.is_known();
+    let mut moments = shared.latest.listen();
+    // The newest one is sent at once.
+    moments.mark_changed();
+    let latest = shared.latest.clone();
+    let reader = Reader { latest, moments, greeted: false, told_end: false, _permit: permit };
+    let mut response = Sse::new(stream::unfold(reader, next)).into_response();
+    let kind = response.headers().get(CONTENT_TYPE).cloned();
+    linerate_web::protect(response.headers_mut());
+    response.headers_mut().extend(kind.map(|kind| (CONTENT_TYPE, kind)));
+    // Its permit ends with the stream, which a HEAD has none of: so must the connection.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// What the reader gets next: first which program this is, then moments, then that a recording has ended.
+async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)> {
+    if !reader.greeted {
+        reader.greeted = true;
+        let hello = Event::default().event("hello").data(env!("CARGO_PKG_VERSION"));
+        return Some((Ok(hello), reader));
+    }
+    loop {
+        // anyone who ends the latest has left its last moment before.
+        let ended = reader.latest.has_ended();
+        if ended && !reader.told_end && !reader.moments.has_changed().unwrap_or(false) {
+            reader.told_end = true;
+            // Browsers drop an event without data.
+            let event = Event::default().event("ended").data("nothing more comes");
+            return Some((Ok(event), reader));
+        }
+        match tokio::time::timeout(PULSE, reader.moments.changed()).await {
+            // The latest is gone.
+            Ok(Err(_)) => return None,
+            Ok(Ok(())) => {
+                let newest = reader.moments.borrow_and_update().clone();
+                if let Some(shown) = newest {
+                    let event = Event::default().data(shown.json());
+                    return Some((Ok(event), reader));
+                }
+            }
+            Err(_) => return Some((Ok(Event::default().comment("still here")), reader)),
+        }
+    }
 }

@@ -1,8 +1,7 @@
 //! The loss ledger with its cures, TCP and UDP, links, and what could not be read.
 
-use super::pieces::{count, flowing, outside, percent, piece};
-use super::theme::TextRole;
-use super::view::View;
+use super::pieces::{TextRole, count, flowing, outside, percent, piece};
+use super::state::View;
 use crate::model::DropLine;
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};

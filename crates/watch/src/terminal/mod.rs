@@ -1,8 +1,7 @@
 //! The watch in a terminal: one screen that somebody understands at three in the morning. `screen` makes the
-//! lines, `state` has what the person chose, `place` takes the terminal and gives it back. `panel` is what
-//! other commands show while they work, `inline` where they show it; `size` asks the terminal how large it is.
+//! lines, `state` has what the person chose, `owned_terminal` takes the terminal, asks how large it is, and
+//! gives it back. `panel` is what other commands show while they work, `inline` where they show it.
 
-mod help;
 mod inline;
 mod ledger;
 mod network;
@@ -11,33 +10,29 @@ mod overview;
 mod owned_terminal;
 pub mod panel;
 mod pieces;
-mod power;
 mod processors;
 mod programs;
 mod screen;
-mod size;
 mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod theme;
-mod view;
 
 pub use self::inline::InlineView;
 use self::owned_terminal::OwnedTerminal;
 use self::screen::compose;
-pub use self::size::{has_room, size, size_or_usual};
 use self::state::{KeyAction, ViewState};
-pub use self::theme::Theme;
-use self::view::View;
 use super::latest_moment::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;
 use linerate_system::stop::Stop;
+pub use owned_terminal::{has_room, size, size_or_usual};
+pub use pieces::Theme;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
+use state::View;
 use std::io;
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
 //! NICs: a row each in the overview, and the page with everything that is known of them.
 
 use super::order;
-use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
-use super::theme::TextRole;
-use super::view::View;
+use super::pieces::{TextRole, bar, bits, count, fit, outside, percent, piece, sparkline};
+use super::state::View;
 use crate::history::SeriesKind;
 use crate::model::{NicDirection, NicQueue, NicRates};
 use linerate_model::verdict::thresholds::LINK_FULL;

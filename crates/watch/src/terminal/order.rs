@@ -1,7 +1,7 @@
 //! Which NICs and disks a screen shows, and in which order: the busiest first; idle ones that are virtual or have
 //! no link are folded away, until the person asks for all.
 
-use super::view::View;
+use super::state::View;
 use crate::history::{SeriesKind, Span};
 use crate::model::{DiskRates, NicDirection, NicRates};
 

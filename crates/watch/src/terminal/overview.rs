@@ -2,14 +2,11 @@
 //! each as much as there is room for.
 
 use super::network::{self, Columns};
-use super::order;
 use super::pieces::{
-    bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
+    TextRole, bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
 };
-use super::programs;
-use super::storage;
-use super::theme::TextRole;
-use super::view::View;
+use super::state::View;
+use super::{order, programs, storage};
 use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
 use linerate_facts::printable::columns;

@@ -1,5 +1,7 @@
-//! The terminal taken over and given back: always, whatever ends the view.
+//! The terminal taken over and given back, always, whatever ends the view; and how large it is: the one place
+//! that asks.
 
+use super::screen::SMALLEST;
 use linerate_facts::failure::Failure;
 use linerate_system::readiness;
 use linerate_system::stop::Stop;
@@ -13,12 +15,14 @@ use ratatui::crossterm::terminal::{
 };
 use std::fs::File;
 use std::io::{self, IsTerminal, Stdout, stdin, stdout};
+use std::os::fd::AsFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The screen is ours now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
 static HOOK: Once = Once::new();
 
 /// The terminal, ours until this is dropped.
@@ -110,4 +114,24 @@ fn give_back() {
         let _ = execute!(stdout(), Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
     }
+}
+
+/// Where the size is not known.
+const USUAL: (usize, usize) = (80, 24);
+
+/// Columns and rows of the terminal now; none where this is no terminal.
+pub fn size(of: impl AsFd) -> Option<(usize, usize)> {
+    let (width, height) = terminal_size::terminal_size_of(of)?;
+    Some((width.0.into(), height.0.into()))
+}
+
+/// The size, or a usual one where it is not known.
+pub fn size_or_usual(of: impl AsFd) -> (usize, usize) {
+    size(of).unwrap_or(USUAL)
+}
+
+/// The terminal has room for a useful view.
+pub fn has_room(of: impl AsFd) -> bool {
+    let (columns, rows) = SMALLEST;
+    size(of).is_some_and(|(width, height)| width >= columns.into() && height >= rows.into())
 }

@@ -2,11 +2,9 @@
 //! on, in a few lines. Pure.
 
 use super::network::{self, Columns};
-use super::pieces::{bar, bytes, fit, fit_to, milliseconds, outside, percent, piece, stack};
-use super::state::ViewState;
+use super::pieces::{TextRole, Theme, bar, bytes, fit, fit_to, milliseconds, outside, percent, piece, stack};
+use super::state::{View, ViewState};
 use super::storage;
-use super::theme::{TextRole, Theme};
-use super::view::View;
 use crate::history::History;
 use crate::model::{Core, DiskRates, FlowStage, LiveFlow, Moment, NicRates};
 use linerate_facts::printable::wrapped;

@@ -1,9 +1,7 @@
 //! Processes: which program reads, writes, sends, receives and computes; some rows in the overview, and the page.
 
-use super::pieces::{bytes, count, fit, outside, piece};
-use super::state::ProcessSort;
-use super::theme::TextRole;
-use super::view::View;
+use super::pieces::{TextRole, bytes, count, fit, outside, piece};
+use super::state::{ProcessSort, View};
 use crate::model::{ProcessRates, Processes};
 use linerate_facts::printable::{columns as columns_of, wrapped};
 use ratatui::text::{Line, Span};

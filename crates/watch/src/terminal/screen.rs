@@ -1,11 +1,9 @@
-//! One screen, as lines: the head (host, time, bottleneck), the page, the keys. Pure: the same view at the
-//! same size is the same lines.
+//! One screen, as lines: the head (host, time, bottleneck), the page, the keys, and what the marks mean. Pure:
+//! the same view at the same size is the same lines.
 
-use super::pieces::{fit_to, outside, piece, pushed_right};
-use super::state::Page;
-use super::theme::TextRole;
-use super::view::View;
-use super::{help, ledger, network, overview, power, processors, programs, storage};
+use super::pieces::{TextRole, fit_to, legend, outside, piece, pushed_right};
+use super::state::{Page, View};
+use super::{ledger, network, overview, processors, programs, storage};
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};
 use std::time::{Duration, UNIX_EPOCH};
@@ -26,7 +24,7 @@ pub(crate) fn compose(view: &View<'_>, width: u16, height: u16) -> (Vec<Line<'st
     let mut lines = vec![head(view, width)];
     lines.extend(bottleneck(view, width, height));
     let rows = height - lines.len() - 1;
-    let body = if view.state.help { help::lines(view) } else { page(view, width, rows) };
+    let body = if view.state.help { help_lines(view) } else { page(view, width, rows) };
     let page_end = body.len().saturating_sub(rows);
     let furthest = match view.state.page {
         // The page below the help stays where it is.
@@ -47,7 +45,7 @@ fn page(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
         Page::Disks => storage::lines(view, width),
         Page::Cpu => processors::lines(view, width),
         Page::Ledger => ledger::lines(view, width),
-        Page::Power => power::lines(view, width),
+        Page::Power => processors::power_lines(view, width),
         Page::Processes => programs::lines(view, width),
     }
 }
@@ -163,4 +161,44 @@ fn too_small(width: u16, height: u16) -> Vec<Line<'static>> {
         "linerate watch needs a terminal of {columns} x {rows}; this one is {width} x {height}. q quits."
     );
     wrapped(&text, usize::from(width)).into_iter().take(usize::from(height)).map(Line::from).collect()
+}
+
+const KEYS: [(&str, &str); 12] = [
+    ("1 to 7, Tab", "pages: overview, NICs, disks, CPU, ledger, power, processes"),
+    ("m h d", "graphs of the last minute, hour, day"),
+    ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
+    ("a", "show also what is idle and virtual, or has no link"),
+    ("s", "processes; again: by what they read, write, send, receive, by CPU"),
+    ("e", "what slows the marked process, as `linerate explain` says it"),
+    ("p", "pause, go on"),
+    ("Esc", "back to the overview"),
+    ("q, Ctrl-C", "quit"),
+    ("Ctrl-Z", "to the shell; `fg` comes back"),
+    ("Ctrl-L", "redraw"),
+    ("?", "this help"),
+];
+
+/// The help.
+pub(crate) fn help_lines(view: &View<'_>) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let mut lines = vec![Line::from(piece(theme, TextRole::Title, " Keys"))];
+    for (key, what) in KEYS {
+        lines.push(Line::from(vec![
+            piece(theme, TextRole::Strong, format!("  {key:12}")),
+            piece(theme, TextRole::Plain, what),
+        ]));
+    }
+    let texts = [
+        " The busiest NICs and disks come first. Bars end at the link's rate; where it is",
+        " unknown, and for disks, at what `linerate run` measured here. Without that a",
+        " NIC has none, and that of a disk is the share of the time with a request.",
+        " Sparklines show the highest moment of each step. What is not known is a -.",
+        " CPU, by what the time went to; the rest is idle:",
+    ];
+    lines.push(Line::default());
+    lines.extend(texts.map(|text| Line::from(piece(theme, TextRole::Soft, text))));
+    let mut classes = legend(theme);
+    classes.spans.insert(0, "  ".into());
+    lines.push(classes);
+    lines
 }

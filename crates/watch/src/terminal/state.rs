@@ -1,8 +1,9 @@
-//! What the person has chosen: page, span, pause, help, how far down.
+//! What the person has chosen (page, span, pause, help, how far down), and what a screen shows by that.
 
+use super::pieces::Theme;
 use crate::history::{History, Span};
 use crate::latest_moment::{EncodedMoment, LatestMoment};
-use crate::model::{ProcessRates, Processes};
+use crate::model::{Moment, ProcessRates, Processes};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
@@ -176,6 +177,19 @@ impl ViewState {
             None => latest.newest().map(|shown| (shown, latest.history().clone())),
         };
     }
+}
+
+/// Everything that a screen is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub moment: &'a Moment,
+    pub history: &'a History,
+    pub state: &'a ViewState,
+    pub theme: Theme,
+    /// A word on where the moments come from or go to (`replay of FILE`, `page at http://…`); may be empty.
+    pub note: &'a str,
+    /// Nothing more comes: the recording has ended.
+    pub ended: bool,
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use super::network::folded;
 use super::order;
-use super::pieces::{bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
-use super::theme::TextRole;
-use super::view::View;
+use super::pieces::{TextRole, bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
+use super::state::View;
 use crate::history::SeriesKind;
 use crate::model::{DiskRates, DiskWay};
 use linerate_facts::units::show_size;

@@ -1,8 +1,8 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
+use super::pieces::Theme;
 use super::screen::SMALLEST;
 use super::state::{Page, ProcessSort, ViewState};
-use super::theme::Theme;
 use super::{View, compose, render};
 use crate::history::{History, Span};
 use crate::latest_moment::LatestMoment;
@@ -312,7 +312,7 @@ fn the_help_fits_eighty_columns() {
     let (moment, history) = (rich(), History::default());
     let view =
         View { moment: &moment, history: &history, state: &state, theme: ASCII, note: "", ended: false };
-    for line in super::help::lines(&view) {
+    for line in super::screen::help_lines(&view) {
         assert!(line.width() <= 80, "{line}");
     }
 }

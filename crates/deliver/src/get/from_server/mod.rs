@@ -1,14 +1,16 @@
-//! A file of any server as the source of a flow that is measured: its bytes are thrown away, or stored in files without a
-//! name. Nothing of the server is known but what comes, so no part is measured alone, and the judge of transfers says
-//! what limited it.
+//! A file of any server as the source of a flow that is measured: its bytes are thrown away, or stored in
+//! files without a name. Nothing of the server is known but what comes, so no part is measured alone, and the
+//! judge of transfers says what limited it.
+//!
+//! Its workers are those of all flows that come in, each with bytes of the server.
 
 mod server_bytes;
-mod workers;
 
 use super::error::GetError;
 use super::remote::{self, Remote, RemoteFile};
 use crate::client::{ClientSettings, HttpConnection};
 use crate::evidence::measurement_of;
+use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
 use crate::serve::BearerToken;
 use crate::tls::TlsTrust;
@@ -21,7 +23,7 @@ use linerate_machine::flow_devices::{FlowDevices, disks_below};
 use linerate_machine::probe::probe;
 use linerate_measure::event::Event;
 use linerate_measure::measure::interval::Interval;
-use linerate_measure::measure::running::worker_results;
+use linerate_measure::measure::running::{RunningWorkers, worker_results};
 use linerate_measure::measure::statistics::{median, spread};
 use linerate_measure::measure::window::{OwnMeter, Watch, WindowObservation, WindowSpec};
 use linerate_measure::measure::{Measurement, Stage};
@@ -29,16 +31,27 @@ use linerate_measure::run::from_server::{ServerFlow, plan_from_server};
 use linerate_measure::run::{Run, RunContext};
 use linerate_model::plan::{Goal, WorkerPlan};
 use linerate_system::stop::Stop;
+use linerate_transport::flow::incoming::{IncomingBytes, IncomingStart};
+use linerate_transport::flow::receive::Terms;
+use linerate_transport::flow::sink::{SinkError, SinkStore};
+use linerate_transport::flow::worker::WorkerError;
+use server_bytes::ServerBytes;
 use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use workers::{ServerFlowError, ServerWorkers};
+use thiserror::Error;
 
 /// Of a shorter file the requests would be measured.
 const LEAST_BYTES: u64 = 1 << 20;
+
 /// A server that sends nothing for so long is given up: a disk that stores waits no longer for its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// TCP and the server find their rate in so long.
 const WARM_UP: Duration = Duration::from_secs(1);
+
 /// A window, where the user names none, seconds.
 const WINDOW_SECONDS: f64 = 2.0;
 
@@ -198,4 +211,119 @@ impl ServerObservation {
             ..figure
         }
     }
+}
+
+/// A disk keeps what came within this; beyond what a storing thread waits for it itself.
+const SETTLING: Duration = Duration::from_secs(32);
+
+/// Why a flow from a server was not measured, or ended early: one sentence of the result.
+#[derive(Debug, Error)]
+enum ServerFlowError {
+    #[error("a worker did not start: {0}")]
+    NoThread(io::Error),
+    #[error("no worker has room: this process may use too few CPUs, or too little memory")]
+    NoRoom,
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+/// Workers at work; dropping this stops them.
+struct ServerWorkers<'a> {
+    running: RunningWorkers<'a>,
+    stores: Vec<Arc<SinkStore>>,
+    sockets: Arc<FlowSockets>,
+    /// All was measured.
+    settled: Arc<Stop>,
+}
+
+/// How they ended.
+struct ServerWorkersEnd {
+    /// What the first of them failed of.
+    error: Option<ServerFlowError>,
+    /// The longest fsync that ended what was stored.
+    sync_seconds: f64,
+}
+
+impl<'a> ServerWorkers<'a> {
+    /// One for each worker of the plan.
+    fn start(
+        spec: &ServerFlowSpec,
+        file: &RemoteFile,
+        flow: &ServerFlow,
+        interrupted: &'a Stop,
+    ) -> Result<Self, ServerFlowError> {
+        let plan = &flow.plan;
+        let stores = stores(flow)?;
+        let (spec, file) = (Arc::new(spec.clone()), Arc::new(file.clone()));
+        let terms = Terms::paced(false, spec.goal.rate_limit);
+        let mut workers = ServerWorkers {
+            running: RunningWorkers::new(interrupted, false),
+            stores: stores.iter().flatten().cloned().collect(),
+            sockets: Arc::default(),
+            settled: Arc::default(),
+        };
+        for (number, (planned, store)) in plan.workers.iter().zip(stores).enumerate() {
+            let bytes = ServerBytes {
+                spec: Arc::clone(&spec),
+                file: Arc::clone(&file),
+                sockets: Arc::clone(&workers.sockets),
+                worker: number as u64,
+                workers: plan.workers.len() as u64,
+                settled: Arc::clone(&workers.settled),
+            };
+            let bytes = Some(IncomingBytes::Foreign(Box::new(bytes)));
+            let start = IncomingStart { core: Some(planned.core), bytes, store, terms: terms.clone() };
+            workers.running.start_incoming(start).map_err(ServerFlowError::NoThread)?;
+        }
+        if workers.running.counters.is_empty() {
+            return Err(ServerFlowError::NoRoom);
+        }
+        Ok(workers)
+    }
+
+    /// By which interfaces the bytes come.
+    fn interfaces(&self) -> FlowDevices {
+        self.sockets.devices(true)
+    }
+
+    /// Nothing more is taken, and the disks keep what came; after Ctrl-C nobody waits for that.
+    fn end(mut self) -> ServerWorkersEnd {
+        self.stores.iter().for_each(|store| store.settle());
+        self.settled.end();
+        if !self.stores.is_empty() {
+            self.running.await_end(SETTLING);
+        }
+        let error = self.running.finish().into_iter().next().map(|(_, error)| ServerFlowError::from(error));
+        let sync = self.running.counters.iter().map(|one| one.sync_nanos.load(Ordering::Relaxed)).max();
+        ServerWorkersEnd { error, sync_seconds: sync.unwrap_or(0) as f64 * 1e-9 }
+    }
+}
+
+impl Drop for ServerWorkers<'_> {
+    fn drop(&mut self) {
+        self.settled.end();
+    }
+}
+
+/// A file for each worker that stores, in the order of the workers.
+fn stores(flow: &ServerFlow) -> Result<Vec<Option<Arc<SinkStore>>>, ServerFlowError> {
+    let workers = &flow.plan.workers;
+    let mut stores: Vec<Option<Arc<SinkStore>>> = workers.iter().map(|_| None).collect();
+    for (source, folder) in flow.sinks.iter().enumerate() {
+        let own: Vec<usize> = (0..workers.len()).filter(|at| workers[*at].source == source).collect();
+        if own.is_empty() {
+            continue;
+        }
+        // Directories on one disk share its room with those that come after.
+        let resource = |source: usize| &flow.plan.sources[source].resource;
+        let sharing = workers
+            .iter()
+            .filter(|worker| worker.source >= source && resource(worker.source) == resource(source));
+        let sharing = u32::try_from(sharing.count()).unwrap_or(u32::MAX);
+        let taken = folder.take(own.len(), sharing)?;
+        own.into_iter().zip(taken).for_each(|(at, store)| stores[at] = Some(Arc::new(store)));
+    }
+    Ok(stores)
 }

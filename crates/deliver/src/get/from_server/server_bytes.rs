@@ -1,11 +1,11 @@
 //! The bytes of a file of a server without an end: part after part, over a connection of its own.
 
 use super::super::error::GetError;
-use super::super::part_request::{AHEAD_BYTES, begin_part, range_lines};
 use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
 use crate::client::{ClientSettings, HttpConnection};
 use crate::flow_sockets::FlowSockets;
+use crate::get::remote::{AHEAD_BYTES, begin_part, range_lines};
 use crate::http::ranges::ByteRange;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};

@@ -1,8 +1,15 @@
+//! What tools of iproute2 print of interfaces and connections.
+//!
 //! `ip -s link` (`-s -s`, `-d`, and `ip -s addr`): what each interface counts, by the names of sysfs.
+//!
+//! `tc -s qdisc`: `qdisc fq 8001: dev eth0 root …`, and below it ` Sent 1 bytes 2 pkt (dropped 3, overlimits 4
+//! requeues 5)`.
+//!
+//! `ss -ti`: what the TCP connections of a host have waited for, and what they retransmitted.
 
 use super::MOST_INTERFACES;
 use crate::counters::protocols::named;
-use crate::counters::{Counters, InterfaceCounters, NetworkCounters};
+use crate::counters::{Counters, InterfaceCounters, NetworkCounters, QdiscCounters};
 use crate::fact::Fact;
 
 /// Columns of a head (`RX: bytes packets errors dropped missed mcast`), and what sysfs calls them. `length`, `crc` and on are
@@ -86,4 +93,142 @@ fn head(line: &str) -> Option<Vec<Option<&'static str>>> {
         COLUMNS.iter().find(|(column, _)| *column == name).map(|(_, name)| *name)
     };
     Some(rest.split_ascii_whitespace().take(16).map(of_column).collect())
+}
+
+/// Disciplines of one listing: a card of 128 queues has as many.
+const MOST_DISCIPLINES: usize = 16_384;
+
+/// The disciplines of every interface, the root's first.
+pub fn tc_qdiscs(text: &str) -> Option<NetworkCounters> {
+    let mut interfaces: Vec<InterfaceCounters> = Vec::new();
+    let mut current: Option<usize> = None;
+    let mut left = MOST_DISCIPLINES;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().take(64).collect();
+        if words.first() == Some(&"qdisc") {
+            current = None;
+            let Some((interface, discipline)) = discipline_head(&words).filter(|_| left > 0) else {
+                continue;
+            };
+            left -= 1;
+            let at = interfaces.iter().position(|one| one.name == interface);
+            if at.is_none() && interfaces.len() >= MOST_INTERFACES {
+                break;
+            }
+            let at = at.unwrap_or_else(|| {
+                interfaces.push(InterfaceCounters {
+                    name: interface,
+                    qdiscs: Fact::Known(Vec::new()),
+                    ..InterfaceCounters::default()
+                });
+                interfaces.len() - 1
+            });
+            if let Fact::Known(all) = &mut interfaces[at].qdiscs {
+                all.push(discipline);
+                current = Some(at);
+            }
+        } else if let Some(discipline) = current.and_then(|at| match &mut interfaces[at].qdiscs {
+            Fact::Known(all) => all.last_mut(),
+            Fact::Unknown { .. } => None,
+        }) {
+            counted(&words, discipline);
+        }
+    }
+    for one in &mut interfaces {
+        if let Fact::Known(all) = &mut one.qdiscs {
+            all.sort_by_key(|discipline| discipline.parent != "root");
+        }
+    }
+    (!interfaces.is_empty()).then(|| NetworkCounters { interfaces, ..NetworkCounters::default() })
+}
+
+fn discipline_head(words: &[&str]) -> Option<(String, QdiscCounters)> {
+    let after = |word: &str| words.iter().skip_while(|other| **other != word).nth(1).copied();
+    let parent = match after("parent") {
+        Some(class) => class.to_string(),
+        None if words.contains(&"ingress") || matches!(words.get(1), Some(&("ingress" | "clsact"))) => {
+            "ingress".into()
+        }
+        None => "root".into(),
+    };
+    let discipline = QdiscCounters {
+        kind: named(words.get(1)?)?,
+        handle: words.get(2)?.chars().take(16).collect(),
+        parent,
+        ..QdiscCounters::default()
+    };
+    Some((named(after("dev")?)?, discipline))
+}
+
+fn counted(words: &[&str], discipline: &mut QdiscCounters) {
+    let number = |text: &str| {
+        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<u64>().ok()
+    };
+    let before = |word: &str| {
+        let at = words.iter().position(|other| *other == word)?;
+        number(words.get(at.checked_sub(1)?)?)
+    };
+    let after =
+        |word: &str| words.iter().skip_while(|other| **other != word).nth(1).and_then(|text| number(text));
+    if words.first() == Some(&"Sent") {
+        let known = |value: Option<u64>| Fact::from_option(value, "tc does not report");
+        discipline.bytes = known(before("bytes"));
+        discipline.packets = known(before("pkt").or(before("pkts")));
+        discipline.drops = known(after("(dropped"));
+        discipline.overlimits = known(after("overlimits"));
+        discipline.requeues = known(after("requeues"));
+    }
+}
+
+/// Connections of one listing.
+const MOST_CONNECTIONS: u64 = 1 << 20;
+
+/// A connection that waited for less of its busy time than this is not limited by it.
+const WAITED: f64 = 0.1;
+
+/// All connections together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ListedSockets {
+    pub connections: u64,
+    pub sent_bytes: u64,
+    pub retransmitted_bytes: u64,
+    /// Connections that waited for the receiver's window for a tenth of their busy time or more, and the most that one did.
+    pub by_receiver: (u64, f64),
+    /// The same of the sender's own buffer.
+    pub by_send_buffer: (u64, f64),
+}
+
+/// The words below each connection: `bytes_sent:34433 rwnd_limited:260ms(80.2%)`.
+pub fn ss_sockets(text: &str) -> Option<ListedSockets> {
+    let mut all = ListedSockets::default();
+    for line in text.lines().filter(|line| line.contains(" rto:") || line.contains("\trto:")) {
+        if all.connections >= MOST_CONNECTIONS {
+            break;
+        }
+        all.connections += 1;
+        for (name, value) in line.split_ascii_whitespace().filter_map(|word| word.split_once(':')) {
+            let bytes = || value.parse::<u64>().unwrap_or(0);
+            let share = || {
+                let (_, percent) = value.split_once('(')?;
+                let share = percent.strip_suffix("%)")?.parse::<f64>().ok()? / 100.0;
+                (0.0..=1.0).contains(&share).then_some(share)
+            };
+            match name {
+                "bytes_sent" => all.sent_bytes = all.sent_bytes.saturating_add(bytes()),
+                "bytes_retrans" => all.retransmitted_bytes = all.retransmitted_bytes.saturating_add(bytes()),
+                "rwnd_limited" => waited(&mut all.by_receiver, share()),
+                "sndbuf_limited" => waited(&mut all.by_send_buffer, share()),
+                _ => {}
+            }
+        }
+    }
+    (all.connections > 0).then_some(all)
+}
+
+fn waited((connections, most): &mut (u64, f64), share: Option<f64>) {
+    if let Some(share) = share.filter(|share| *share >= WAITED) {
+        *connections += 1;
+        *most = most.max(share);
+    }
 }

@@ -1,18 +1,13 @@
 //! Counters as tools print them: `netstat -s`, `nstat`, `ip -s link`, `ethtool -S`, `tc -s qdisc`. Each listing is a part of
 //! [`NetworkCounters`], by the kernel's own names, so that it is judged as a live reading is.
 
-mod disciplines;
 mod links;
 mod netstat;
 mod over_time;
-mod phrases;
-mod sockets;
 
-pub use disciplines::tc_qdiscs;
-pub use links::{interface_line, ip_links};
+pub use links::{ListedSockets, interface_line, ip_links, ss_sockets, tc_qdiscs};
 pub use netstat::{netstat, nstat};
 pub use over_time::{CountedListings, over_time};
-pub use sockets::{ListedSockets, ss_sockets};
 
 use super::{Counters, InterfaceCounters, NetworkCounters};
 use crate::fact::Fact;

@@ -1,12 +1,16 @@
 //! `netstat -s` and `nstat`: counters of the protocols.
+//!
+//! A table has what `netstat -s` calls the kernel's counters, of those that are judged or that shares are made
+//! of. The sentences are those of net-tools (`statistics.c`) from 1.60 (2001) to 2.10; what has none there is
+//! printed by the kernel's name.
 
-use super::phrases::PHRASES;
 use crate::counters::protocols::{count, named};
 use crate::counters::{Counters, Groups, NetworkCounters};
 use crate::fact::Fact;
 
 /// More than any kernel has.
 const MOST_COUNTERS: usize = 4096;
+
 /// Groups of `/proc/net/snmp` and `/proc/net/netstat`, which `nstat` writes before each name; a longer one before one that it
 /// begins with.
 const GROUPS: [&str; 11] =
@@ -89,3 +93,75 @@ pub fn nstat(text: &str) -> Option<NetworkCounters> {
     };
     (counters.snmp.known().is_some() || counters.snmp6.known().is_some()).then_some(counters)
 }
+
+/// Group, the kernel's name, and its sentences with `#` for the count. A full stop at the end is left away.
+const PHRASES: [(&str, &str, &[&str]); 49] = [
+    ("Ip", "InReceives", &["# total packets received"]),
+    ("Ip", "InHdrErrors", &["# with invalid headers"]),
+    ("Ip", "InAddrErrors", &["# with invalid addresses"]),
+    ("Ip", "ForwDatagrams", &["# forwarded"]),
+    ("Ip", "InDiscards", &["# incoming packets discarded"]),
+    ("Ip", "InDelivers", &["# incoming packets delivered"]),
+    ("Ip", "OutRequests", &["# requests sent out"]),
+    ("Ip", "OutDiscards", &["# outgoing packets dropped"]),
+    ("Ip", "OutNoRoutes", &["# dropped because of missing route"]),
+    ("Ip", "ReasmTimeout", &["# fragments dropped after timeout"]),
+    ("Ip", "ReasmReqds", &["# reassemblies required"]),
+    ("Ip", "ReasmOKs", &["# packets reassembled ok"]),
+    ("Ip", "ReasmFails", &["# packet reassembles failed", "# packet reassemblies failed"]),
+    ("Ip", "FragOKs", &["# fragments received ok"]),
+    ("Ip", "FragFails", &["# fragments failed"]),
+    ("Ip", "FragCreates", &["# fragments created"]),
+    ("Icmp", "InMsgs", &["# ICMP messages received"]),
+    ("Icmp", "OutMsgs", &["# ICMP messages sent"]),
+    (
+        "Tcp",
+        "ActiveOpens",
+        &["# active connections openings", "# active connection openings", "# active opens"],
+    ),
+    (
+        "Tcp",
+        "PassiveOpens",
+        &["# passive connection openings", "# passive connections openings", "# passive opens"],
+    ),
+    ("Tcp", "AttemptFails", &["# failed connection attempts"]),
+    ("Tcp", "EstabResets", &["# connection resets received"]),
+    ("Tcp", "CurrEstab", &["# connections established"]),
+    ("Tcp", "InSegs", &["# segments received"]),
+    ("Tcp", "OutSegs", &["# segments send out", "# segments sent out"]),
+    ("Tcp", "RetransSegs", &["# segments retransmited", "# segments retransmitted"]),
+    ("Tcp", "InErrs", &["# bad segments received"]),
+    ("Tcp", "OutRsts", &["# resets sent"]),
+    ("Udp", "InDatagrams", &["# packets received"]),
+    ("Udp", "NoPorts", &["# packets to unknown port received"]),
+    ("Udp", "InErrors", &["# packet receive errors"]),
+    ("Udp", "OutDatagrams", &["# packets sent", "# packets send"]),
+    ("Udp", "RcvbufErrors", &["# receive buffer errors"]),
+    ("Udp", "SndbufErrors", &["# send buffer errors"]),
+    ("TcpExt", "TCPTimeouts", &["# other TCP timeouts"]),
+    ("TcpExt", "TCPLostRetransmit", &["# retransmits lost"]),
+    ("TcpExt", "ListenOverflows", &["# times the listen queue of a socket overflowed"]),
+    ("TcpExt", "ListenDrops", &["# SYNs to LISTEN sockets dropped", "# SYNs to LISTEN sockets ignored"]),
+    (
+        "TcpExt",
+        "PruneCalled",
+        &[
+            "# packets pruned from receive queue because of socket buffer overrun",
+            "# times pruned because of socket buffer overrun",
+        ],
+    ),
+    ("TcpExt", "RcvPruned", &["# packets pruned from receive queue"]),
+    ("TcpExt", "OfoPruned", &["# packets dropped from out-of-order queue because of socket buffer overrun"]),
+    ("TcpExt", "TCPRcvCollapsed", &["# packets collapsed in receive queue due to low socket buffer"]),
+    (
+        "TcpExt",
+        "TCPAbortOnMemory",
+        &["# times unable to send RST due to no memory", "# connections aborted due to memory pressure"],
+    ),
+    ("TcpExt", "TCPFastRetrans", &["# fast retransmits"]),
+    ("TcpExt", "TCPSlowStartRetrans", &["# retransmits in slow start"]),
+    ("TcpExt", "TCPSackRecovery", &["# times recovered from packet loss by selective acknowledgements"]),
+    ("TcpExt", "TCPRenoRecovery", &["# times recovered from packet loss due to fast retransmit"]),
+    ("TcpExt", "TCPAbortOnTimeout", &["# connections aborted due to timeout"]),
+    ("TcpExt", "DelayedACKs", &["# delayed acks sent"]),
+];

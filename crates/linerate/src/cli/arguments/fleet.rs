@@ -1,8 +1,7 @@
 //! `linerate fleet` and its members.
 
-use super::expect::ExpectArgs;
-use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
-use super::output::KeepingArgs;
+use super::disk::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
+use super::output::{ExpectArgs, KeepingArgs};
 use super::values::{Choices, one_of, rate, seconds, size, time};
 use clap::Args;
 use linerate_measure::measure::access::FileLayout;

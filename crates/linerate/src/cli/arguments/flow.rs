@@ -1,12 +1,16 @@
-//! The flow that `run` and `check` measure, and `linerate check`.
+//! The commands that say what limits a flow: `linerate run` and `linerate check` measure one, from its ends to
+//! what becomes of the result; `linerate explain` looks at the one of another program.
 
-use super::expect::ExpectArgs;
-use super::measuring::GentleArgs;
-use super::output::KeepingArgs;
-use super::values::{Choices, PROTOCOLS, bytes, one_of, seconds, size};
+use super::deliver::ServerTrustArgs;
+use super::output::{ExpectArgs, GentleArgs, KeepingArgs, LiveArgs, OutputArgs};
+use super::values::{Choices, PROTOCOLS, bytes, one_of, seconds, size, time};
 use clap::Args;
+use linerate_explain::ExplainTarget;
 use linerate_facts::protocol::Protocol;
+use linerate_measure::measure::Stage;
+use linerate_model::plan::{Goal, RunFlow};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The ends of the path that is measured.
 #[derive(Clone, Debug, Args)]
@@ -97,5 +101,134 @@ fn sectors(text: &str) -> Result<u64, String> {
     match size(512..=1 << 30)(text)? {
         bytes if bytes.is_multiple_of(512) => Ok(bytes),
         bytes => Err(format!("{bytes} bytes: direct I/O wants a multiple of 512")),
+    }
+}
+
+const MOST_ROUNDS: u32 = 1000;
+
+/// Within what the budget then says.
+pub(crate) const ROUNDS: u32 = 6;
+
+/// `linerate run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub ends: EndsArgs,
+    /// What to measure over the network; the first is the headline
+    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
+    pub protocol: &'static [Protocol],
+    /// From where to where; what is stored, or comes from the peer, goes over TCP
+    #[arg(long = "flow", value_parser = one_of(RUN_FLOWS), default_value = "disk-to-network")]
+    pub run_flow: RunFlow,
+    /// With --flow network-to-disk: store in this directory, in files without a name that end with each measurement; no
+    /// file that is there is touched. Repeat for several disks
+    #[arg(long, value_name = "DIR")]
+    pub sink: Vec<PathBuf>,
+    /// All files in a --sink together [default: what is free, but a tenth of the file system, 16G at most]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60), requires = "sink")]
+    pub sink_limit: Option<u64>,
+    #[command(flatten)]
+    pub method: MethodArgs,
+    /// Stages to measure
+    #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
+    pub stages: Vec<Stage>,
+    /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict; what --budget
+    /// leaves goes to the path and to what limits it [default: 6; with a longer --budget as many as it holds]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// Time for all measurements together, however many devices there are; more of it, such as 5m, makes intervals
+    /// narrower [default: 40 seconds; 57 where nothing is taken from the flow]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = seconds)]
+    pub budget: Option<f64>,
+    /// Take nothing from the flow: what limits it is then inferred from its waits and counters, not measured
+    #[arg(long)]
+    pub observe: bool,
+    #[command(flatten)]
+    pub gentle: GentleArgs,
+    #[command(flatten)]
+    pub live: LiveArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub server: ServerTrustArgs,
+}
+
+impl RunArgs {
+    /// The time that was asked for, or the usual one; and so many rounds: six, or as many as a longer time holds.
+    pub fn with_time(&self, goal: Goal) -> Goal {
+        let usual_seconds = goal.usual_budget_seconds();
+        let budget_seconds = self.budget.unwrap_or(usual_seconds);
+        let usual_rounds = if budget_seconds > usual_seconds { MOST_ROUNDS } else { ROUNDS };
+        Goal { budget_seconds, repeats: self.repeats.unwrap_or(usual_rounds), ..goal }
+    }
+}
+
+/// `--flow` of a run.
+const RUN_FLOWS: Choices<RunFlow> = &[
+    ("disk-to-network", "the peer throws away what arrives", RunFlow::DiskToNetwork),
+    ("disk-to-disk", "it is stored there: `linerate agent --sink DIR`", RunFlow::DiskToDisk),
+    ("network-to-disk", "the peer sends from its memory, and --sink stores it here", RunFlow::NetworkToDisk),
+    (
+        "network-to-memory",
+        "the peer sends from its memory, and it is thrown away here",
+        RunFlow::NetworkToMemory,
+    ),
+];
+
+/// `--stages`.
+const STAGES: Choices<Stage> = &[
+    ("memory", "", Stage::Memory),
+    ("disk", "", Stage::Disk),
+    ("network", "", Stage::Network),
+    ("path", "", Stage::Path),
+];
+
+/// `linerate explain`.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub struct ExplainArgs {
+    /// The program: the number of a process, or its name
+    #[arg(value_name = "PID|NAME", required_unless_present_any = ["port", "unit", "container"])]
+    pub program: Option<String>,
+    /// The program that listens at this TCP port
+    #[arg(short, long, value_name = "N", conflicts_with_all = ["program", "unit", "container"], value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// All processes of this unit of systemd
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["program", "container"])]
+    pub unit: Option<String>,
+    /// All processes of this container, by its ID
+    #[arg(long, value_name = "ID", conflicts_with = "program")]
+    pub container: Option<String>,
+    /// How long it is observed
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
+    pub seconds: Duration,
+    /// Then takes a little of the disks that it reads and of its CPUs, for moments, 40 s at most: what it loses by that shows
+    /// what limits it. Says what it takes and asks first; nothing is written
+    #[arg(long)]
+    pub experiment: bool,
+    /// Take it without asking
+    #[arg(long, requires = "experiment")]
+    pub yes: bool,
+    #[arg(from_global)]
+    pub json: bool,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
+}
+
+impl ExplainArgs {
+    /// Which program is meant.
+    pub fn target(&self) -> ExplainTarget {
+        match (&self.program, self.port, &self.unit, &self.container) {
+            (_, Some(port), ..) => ExplainTarget::Port(port),
+            (_, _, Some(unit), _) => ExplainTarget::Unit(unit.clone()),
+            (_, _, _, Some(container)) => ExplainTarget::Container(container.clone()),
+            (program, ..) => {
+                let name = program.clone().unwrap_or_default();
+                name.parse().map_or(ExplainTarget::Name(name), ExplainTarget::Process)
+            }
+        }
     }
 }

@@ -4,8 +4,7 @@ use crate::cli::output::Output;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::foreign::{self, DescribedMachine, ForeignSources, NamedText};
-use linerate_machine::probe::pci::names;
-use linerate_machine::probe::probe;
+use linerate_machine::probe::{pci, probe};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +25,7 @@ pub(crate) fn sources(files: &[PathBuf]) -> String {
 pub(crate) fn described(files: &[PathBuf], output: &Output) -> Result<DescribedMachine, Failure> {
     if files.is_empty() {
         let mut machine = probe(&Sysroot::live());
-        names::name(&mut machine.pci);
+        pci::name(&mut machine.pci);
         return Ok(DescribedMachine { machine, ..DescribedMachine::default() });
     }
     let mut sources = ForeignSources::default();

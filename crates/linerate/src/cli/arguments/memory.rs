@@ -1,7 +1,6 @@
 //! `linerate memory`.
 
-use super::measuring::LiveArgs;
-use super::output::OutputArgs;
+use super::output::{LiveArgs, OutputArgs};
 use super::values::{Choices, one_of, seconds};
 use clap::Args;
 use linerate_facts::units::parse_size;

@@ -1,8 +1,10 @@
-//! How a result is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a folder.
+//! What a command shows while it measures, how it spares the server, and how it gives its result: as screen,
+//! JSON, CSV or in fio's shape on standard output, saved in a folder, and held to the rules of `--expect`.
 
-use super::expect::ExpectArgs;
+use super::values::{rate, time};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where the result of a measurement goes, and how.
 #[derive(Clone, Debug, Args)]
@@ -50,4 +52,40 @@ impl OutputArgs {
     pub fn format(&self) -> FormatArg {
         self.format.unwrap_or(if self.json { FormatArg::Json } else { FormatArg::Text })
     }
+}
+
+/// The same for all commands that measure, look or compare.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ExpectArgs {
+    /// Hold the result to this rule, like 'path >= 0.9 likely', 'disk:* >= 3GB/s', 'p99 < 10ms', 'network loss < 0.1%',
+    /// 'probe: no link below its best', 'twins within 10%', 'like node3.json' (of a comparison 'like first') or 'as
+    /// usual', or to those of a TOML file; repeat for several. Each has its line; exit status 5: one failed, 6: one
+    /// cannot be judged
+    #[arg(long, value_name = "RULE|FILE")]
+    pub expect: Vec<String>,
+    /// Write what became of the rules into this file as well, as JUnit XML for a CI; replaced where it is there
+    #[arg(long, value_name = "FILE", requires = "expect")]
+    pub junit: Option<PathBuf>,
+}
+
+/// What commands that measure show on a terminal while they work.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LiveArgs {
+    /// In place of the panel, print a line this often with the rate of what is being measured, such as 1s; on standard
+    /// output, or on standard error where that has --json or another --format
+    #[arg(short, long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)))]
+    pub interval: Option<Duration>,
+}
+
+/// How commands that measure spare a server in production.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GentleArgs {
+    /// Never move more than this, such as 2G (bits) or 100MB/s, over all workers together and evenly; what
+    /// reaches it is a lower bound [default: as fast as it goes]
+    #[arg(long, alias = "limit", value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// Take only what nobody else wants: workers with SCHED_IDLE, and the idle I/O class, which the schedulers
+    /// bfq and mq-deadline heed
+    #[arg(long)]
+    pub idle: bool,
 }

@@ -1,12 +1,11 @@
 //! What came of a copy: both halves as one result, kept and printed.
 
-use super::Ends;
 use super::message::{FileCounts, HalfEnd};
-use super::route::CopyRoute;
+use super::{CopyRoute, Ends};
 use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
 use crate::cli::saving::keep;
-use crate::cli::transferred::{complain_of, not_moved};
+use crate::cli::transfer::{complain_of, not_moved};
 use linerate_deliver::TransferEnd;
 use linerate_deliver::get::GetError;
 use linerate_facts::failure::Failure;

@@ -3,17 +3,16 @@
 
 use super::halves::{Sender, Source, in_text, receive};
 use super::message::{FileCounts, Greeting, HalfEnd, HalfRequest, HalfRole, Message, ReadyHalf};
-use crate::cli::agent_addresses::{AgentAddress, ways_here};
+use crate::cli::agent::{AgentAddress, ways_here};
 use crate::cli::stop::stop_on_signals;
 use linerate_deliver::serve::BearerToken;
 use linerate_deliver::{AwaitedConnections, served_run};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
-use linerate_system::clock;
-use linerate_system::lock;
 use linerate_system::process::name_process;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use linerate_transport::admission::listen;
 use signal_hook::consts::SIGTERM;
 use signal_hook::low_level::raise;

@@ -2,14 +2,11 @@
 //! measured, or its first line alone where there is no room for more. Elsewhere nothing, and nothing is
 //! started for it; but for the lines of `--interval`, which go wherever standard output goes.
 
-mod interval_log;
-mod machine;
+mod lines;
 mod panel;
-mod transfer_lines;
 
 use super::arguments::LiveArgs;
 use super::output::Output;
-use interval_log::IntervalLog;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::event::{Event, Listener};
@@ -17,12 +14,13 @@ use linerate_measure::measure::{Measurement, Stage};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_watch::terminal::has_room;
-pub(super) use machine::MachineView;
+use lines::IntervalLog;
+pub(super) use lines::TransferLines;
+pub(super) use panel::MachineView;
 use panel::{Shows, StatusPanel};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-pub(super) use transfer_lines::TransferLines;
 
 /// How far a long piece of work is, is read this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

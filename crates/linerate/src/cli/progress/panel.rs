@@ -1,23 +1,28 @@
-//! The panel below a measurement: a thread that draws, and what the measuring thread has said.
+//! The panel below a measurement: a thread that draws, what the measuring thread has said, and the machine
+//! while something works on it, which another thread samples once a second.
 //!
-//! The measuring thread only leaves words; it never waits for the terminal, which may be held (Ctrl-S) or slow.
+//! The measuring thread only leaves words; it never waits for the terminal, which may be held (Ctrl-S) or
+//! slow.
 
-use super::machine::{MachineView, count_as_onlooker};
 use super::{done, step};
 use crate::cli::output::{Output, StatusLines};
 use linerate_facts::printable::printable;
+use linerate_facts::sysroot::Sysroot;
 use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
-use linerate_system::clock;
-use linerate_system::counters::thread_cpu;
-use linerate_system::lock;
+use linerate_system::counters::{looked_on, thread_cpu};
 use linerate_system::process::is_in_foreground;
+use linerate_system::stop::Stop;
+use linerate_system::{clock, lock};
 use linerate_watch::flow::judged;
 use linerate_watch::history::History;
+use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::model::{FlowStage, FlowWorkers, LiveFlow, Moment};
 use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
 use linerate_watch::terminal::{Theme, size_or_usual};
+use linerate_watch::{LiveWatch, WatchSpec};
 use signal_hook::consts::SIGCONT;
+use std::fmt;
 use std::io::stderr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -256,6 +261,71 @@ impl Drawing {
         };
         let _ = status_lines.draw(above, &lines);
     }
+}
+
+/// The machine is sampled this often: often enough for an eye, and about 4 ms of CPU time each.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// The newest sample, and the past.
+#[derive(Clone)]
+pub(in crate::cli) struct MachineView {
+    pub(in crate::cli) latest: Arc<LatestMoment>,
+    /// Why there are no samples.
+    blind: Arc<Mutex<Option<String>>>,
+    stop: Arc<Stop>,
+}
+
+impl fmt::Debug for MachineView {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MachineView").finish_non_exhaustive()
+    }
+}
+
+impl MachineView {
+    /// Samples once a second, on a thread of its own; none where the system gives none.
+    pub(in crate::cli) fn start() -> Option<MachineView> {
+        let view = MachineView { latest: Arc::default(), blind: Arc::default(), stop: Arc::default() };
+        let theirs = view.clone();
+        std::thread::Builder::new().name("watch".into()).spawn(move || theirs.sample()).ok()?;
+        Some(view)
+    }
+
+    /// No more samples; nobody waits for one that hangs in the kernel.
+    pub(in crate::cli) fn stop(&self) {
+        self.stop.end();
+    }
+
+    /// Why there are no samples, where there are none.
+    fn blind(&self) -> Option<String> {
+        lock(&self.blind).clone()
+    }
+
+    fn sample(&self) {
+        let spec = WatchSpec {
+            measured: Default::default(),
+            interval: SAMPLE,
+            nics: Vec::new(),
+            disks: Vec::new(),
+            power_commands: Vec::new(),
+            lean: true,
+        };
+        let mut counted = thread_cpu();
+        let mut watch = match LiveWatch::start(&Sysroot::live(), &spec) {
+            Ok(watch) => watch,
+            Err(why) => return *lock(&self.blind) = Some(why.to_string()),
+        };
+        while let Some(moment) = watch.next(&self.stop) {
+            self.latest.tell(moment);
+            count_as_onlooker(&mut counted);
+        }
+    }
+}
+
+/// CPU time of this thread since it was last counted is no cost of what is measured.
+fn count_as_onlooker(counted: &mut Duration) {
+    let now = thread_cpu();
+    looked_on(now.saturating_sub(*counted));
+    *counted = now;
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn figure(found: &Reproduction, what: &str) -> (String, f64) {
 
 #[test]
 fn the_five_papers_are_reproduced_on_paper() {
-    for (name, _) in shipped::PAPERS {
+    for (name, _) in PAPERS {
         let found = on_paper(name);
         assert!(found.steps.iter().all(|step| step.left_out.is_none()), "{name}: {found:?}");
         let mut planned = 0;
@@ -90,7 +90,7 @@ A test writes this part (`LINERATE_WRITE_FIXTURES=1 cargo test -p linerate repro
 | --- | --- | --- | --- | --- | --- | --- |
 "
     );
-    for (name, _) in shipped::PAPERS {
+    for (name, _) in PAPERS {
         for figure in on_paper(name).figures() {
             let value = figure.value.known().map_or("–".into(), |value| figure.published.show(*value));
             let ratio = figure.ratio.map_or("–".into(), |ratio| format!("{ratio:.2}"));
@@ -127,7 +127,7 @@ fn the_page_has_every_figure_of_the_five_papers() {
 
 #[test]
 fn every_step_is_a_command_of_linerate() {
-    for (name, _) in shipped::PAPERS {
+    for (name, _) in PAPERS {
         for step in shipped(name).paper.steps {
             let Some(run) = step.run else { continue };
             let text = String::from(run.clone());

@@ -3,7 +3,6 @@
 //! Nothing here plays or receives by itself: the movie is made by `generate` or `import`, the server is that
 //! of `serve`, the screens are those of `show`. They meet on loopback.
 
-mod folder;
 mod place;
 
 use super::movie::{CINEMA, cut, interrupted, painted};
@@ -11,15 +10,15 @@ use super::show;
 use crate::cli::arguments::wall::{DemoArgs, ImportArgs, WallGenerateArgs};
 use crate::cli::output::Output;
 use crate::cli::stop::stop_on_signals;
-use folder::DemoFolder;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_machine::probe::probe;
 use linerate_system::clock;
+use linerate_system::file::space_at;
 use linerate_system::stop::{Stop, any_ended};
-use linerate_transport::agent::Key;
+use linerate_transport::agent::{Key, random};
 use linerate_wall::control::{Conductor, Hub, HubSettings, ScreenReport};
 use linerate_wall::geometry::{Size, TileId, WallGrid};
 use linerate_wall::movie::{Fit, Manifest, Movie, check_there};
@@ -30,19 +29,25 @@ use linerate_wall::show::{
 };
 use linerate_wall::status::WallStatus;
 use place::WindowGrid;
-use std::io::IsTerminal;
+use std::fs::DirBuilder;
+use std::io::{ErrorKind, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// More screens than one machine plays at once.
 const MOST_SCREENS: usize = 64;
+
 /// All tiles of the movie together: it is made while somebody waits, perhaps in memory (tmpfs).
 const MOST_BYTES: u64 = 512 << 20;
+
 /// The test movie begins again after this.
 const TEST_SECONDS: f64 = 4.0;
+
 /// What was sent last is shown before the screens end: their latency, and a bit.
 const LAST_FRAMES: Duration = Duration::from_millis(300);
 
@@ -285,6 +290,63 @@ fn summary(movie: &Manifest, screens: &[ScreenSummary], server: &WallStatus) -> 
         text += &format!("  problem    {why}; try fewer tiles (--tiles) or smaller ones (--tile)\n");
     }
     (text, is_well)
+}
+
+/// Names that are tried; one of 64 random bits is hardly ever taken.
+const TRIES: usize = 8;
+
+/// A new folder in the one for temporary files, for this user alone; removed, with all that is in it, when
+/// this is dropped.
+#[derive(Debug)]
+struct DemoFolder {
+    path: PathBuf,
+    output: Output,
+}
+
+impl DemoFolder {
+    /// Makes it where there is room.
+    fn make(bytes: u64, output: &Output) -> Result<DemoFolder, Failure> {
+        let above = std::env::temp_dir();
+        let failed = |why: &dyn std::fmt::Display| {
+            let above = above.display();
+            Failure::Lacks(format!(
+                "{above} takes no folder for the movie: {why}; name another in TMPDIR, on a disk with room"
+            ))
+        };
+        let (free, _) = space_at(&above).map_err(|error| failed(&error))?;
+        if free < bytes {
+            return Err(failed(&format!(
+                "it may need {}, and {} are free",
+                show_size(bytes),
+                show_size(free)
+            )));
+        }
+        for _ in 0..TRIES {
+            let name = random::<8>().map_err(|error| failed(&error))?;
+            let path = above.join(format!("linerate-demo-{:016x}", u64::from_le_bytes(name)));
+            // What is there already, even as a link, is never taken.
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(DemoFolder { path, output: output.clone() }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Err(failed(&"every name that was tried is taken"))
+    }
+
+    /// Where it is.
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for DemoFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            let folder = self.path.display();
+            self.output.complain(&format!("{folder} is not removed: {error}; remove it"));
+        }
+    }
 }
 
 #[cfg(test)]

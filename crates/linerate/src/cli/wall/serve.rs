@@ -1,16 +1,16 @@
-//! `linerate wall serve`.
+//! `linerate wall serve`, and its live view on its terminal: how the wall does, and below it the parts of the
+//! machine that it works on.
 
-use super::hosts;
-use super::launched::{LaunchedScreens, never_came};
-use super::view::ServerView;
+use super::launched::{self, LaunchedScreens, never_came};
 use crate::cli::arguments::wall::{PageArg, WallServeArgs, resolve};
 use crate::cli::environment::{may_use_io_uring, power_commands};
 use crate::cli::output::Output;
+use crate::cli::progress::MachineView;
 use crate::cli::stop::{Saved, end_run_that_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
-use linerate_report::wall as screen_of;
+use linerate_report::{wall, wall as screen_of};
 use linerate_system::clock;
 use linerate_system::side_file::replace_whole;
 use linerate_system::stop::{Stop, any_ended};
@@ -20,8 +20,12 @@ use linerate_wall::geometry::{TileId, WallGrid};
 use linerate_wall::layout::WallLayout;
 use linerate_wall::movie::Movie;
 use linerate_wall::serve::{Leader, Player, Sending, ServeSettings, ServedScreen, follow};
+use linerate_wall::status::WallStatus;
+use linerate_watch::terminal::panel::{Busy, machine, near_limit};
+use linerate_watch::terminal::{InlineView, Theme, has_room, size_or_usual};
+use ratatui::text::Line;
 use std::fmt::Display;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write, stdout};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,8 +33,10 @@ use std::time::Duration;
 
 /// The live view is drawn again this often.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
+
 /// From the last datagram until its frame was shown.
 const LAST_FRAMES: Duration = Duration::from_millis(500);
+
 /// With `--once` the end of the movie is looked for this often.
 const OVER_LOOK: Duration = Duration::from_millis(20);
 
@@ -48,10 +54,10 @@ fn wall_of(args: &WallServeArgs, movie: &Movie, output: &Output) -> Result<Wall,
         let grid = movie.manifest.grid;
         let screens = match args.screens.as_slice() {
             [] => args.screen.clone(),
-            hosts => hosts::dealt(hosts, grid)?,
+            hosts => launched::dealt(hosts, grid)?,
         };
         if !args.screens.is_empty() {
-            hosts::words(&screens).iter().for_each(|line| output.complain(line));
+            launched::words(&screens).iter().for_each(|line| output.complain(line));
         }
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
     };
@@ -272,4 +278,62 @@ fn write_sessions(player: &Player, folder: &Path) -> Result<(), Failure> {
         replace_whole(&path, session.text().as_bytes()).map_err(failed)?;
     }
     Ok(())
+}
+
+/// The view, drawn again and again over itself.
+struct ServerView {
+    /// None where it is not wanted, or the terminal is too small for it.
+    machine: Option<MachineView>,
+    busy: Busy,
+    inline: InlineView,
+    theme: Theme,
+}
+
+impl ServerView {
+    /// Nothing is drawn yet; the machine is sampled from now on.
+    fn new() -> ServerView {
+        ServerView {
+            machine: has_room(stdout()).then(MachineView::start).flatten(),
+            busy: Busy::default(),
+            inline: InlineView::default(),
+            theme: Theme::of_environment(),
+        }
+    }
+
+    /// Draws it over the last one.
+    fn draw(&mut self, status: &WallStatus, output: &Output) -> Result<(), Failure> {
+        let (width, height) = size_or_usual(stdout());
+        // The line below the view is the cursor's.
+        let height = height.saturating_sub(1).max(1);
+        // The tiles come first: the machine has a third.
+        let machine = self.machine_lines(status, width, height / 3);
+        let left = height.saturating_sub(machine.len());
+        let elsewhere = if machine.is_empty() { Vec::new() } else { self.busy.nics() };
+        let text = wall::live(status, width, left, &elsewhere);
+        let lines: Vec<Line<'_>> = text.lines().map(Line::from).chain(machine).collect();
+        output.print(&self.inline.frame(&[], &lines, width))?;
+        let _ = stdout().flush();
+        Ok(())
+    }
+
+    /// The parts of the machine; its bottleneck is named here only while the wall names none.
+    fn machine_lines(&mut self, status: &WallStatus, width: usize, rows: usize) -> Vec<Line<'static>> {
+        let Some(latest) = self.machine.as_ref().map(|machine| &machine.latest) else { return Vec::new() };
+        let Some(newest) = latest.newest() else { return Vec::new() };
+        let (moment, width) = (&newest.moment, width.saturating_sub(1));
+        self.busy.note(moment);
+        let mut lines = Vec::new();
+        if let (None, Some(what)) = (&status.held_by, &moment.bottleneck) {
+            lines.push(near_limit(what, self.theme, width));
+        }
+        let room = rows.saturating_sub(lines.len());
+        lines.extend(machine(moment, &latest.history(), &self.busy, self.theme, width, room));
+        lines
+    }
+}
+
+impl Drop for ServerView {
+    fn drop(&mut self) {
+        self.machine.iter().for_each(MachineView::stop);
+    }
 }

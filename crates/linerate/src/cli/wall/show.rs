@@ -1,30 +1,32 @@
-//! `linerate wall show`: the words made into screens, the screens run, what they tell printed.
+//! `linerate wall show`: the words made into screens and their windows, the screens run, what they tell
+//! printed. How they do is on the terminal at standard error while they run, and gone when they end, since the
+//! result says it all.
 
-mod view;
-mod window;
-
-use crate::cli::arguments::wall::ShowArgs;
+use crate::cli::arguments::wall::{ShowArgs, WindowArg, WindowArgs};
 use crate::cli::fleet::key_of_standard_input;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, StatusLines};
 use crate::cli::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
+use linerate_report::wall_screens;
 use linerate_system::counters::process_cpu;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use linerate_wall::show::{
-    Description, Finished, Listening, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
-    ServerSpec, ShowSummary, describe,
+    Description, Finished, Glass, Listening, Live, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec,
+    ScreenSummary, ScreenWindow, ScreenWindowSpec, ServerSpec, ShowSummary, WindowPlacement, describe,
 };
+use linerate_watch::terminal::size_or_usual;
+use ratatui::text::Line;
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IsTerminal, stderr};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use view::View;
 
 /// How often a key that is not there is looked for.
 const LOOK_FOR_KEY: Duration = Duration::from_millis(200);
+
 /// More screens than a host has outputs.
 const MOST_SCREENS: usize = 64;
 
@@ -68,9 +70,9 @@ fn open(
     if let Some(path) = args.write.get(index) {
         outputs.push(Box::new(Raw::create(path)?));
     }
-    if window::is_wanted(args) {
+    if is_wanted(args) {
         // The last one: it keeps the frame's buffer.
-        outputs.push(Box::new(window::open(&args.window, &spec, place)?));
+        outputs.push(Box::new(open_window(&args.window, &spec, place)?));
     }
     let screen = Listening::open(spec, outputs)?;
     output.complain(&format!("listening on {}", screen.address()));
@@ -157,7 +159,7 @@ fn orders(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Vec<Scre
              same order"
         )));
     }
-    window::check(&args.window, screens)?;
+    check(&args.window, screens)?;
     if args.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("--write -: only one screen can write to standard output".into()));
     }
@@ -228,4 +230,87 @@ fn read_description(path: &Path) -> Result<Description, Failure> {
     let sdp_error = |why: &dyn Display| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
     let text = std::fs::read(path).map_err(|error| sdp_error(&error))?;
     describe(&String::from_utf8_lossy(&text)).map_err(|why| sdp_error(&why))
+}
+
+/// It is drawn again this often: screens report four times a second.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// The view, and what it looks at.
+struct View {
+    glasses: Vec<Glass>,
+}
+
+impl View {
+    /// Where standard error is no terminal, or the result is a program's, nothing is shown.
+    fn of(glasses: Vec<Glass>, json: bool) -> Option<View> {
+        (!json && stderr().is_terminal()).then_some(View { glasses })
+    }
+
+    /// Draws until it is over.
+    fn until(self, output: &Output, over: &Stop) {
+        let status_lines = output.status_lines();
+        status_lines.begin();
+        loop {
+            if let Err(error) = self.draw(status_lines) {
+                // The terminal has gone, or hangs up: the screens go on without it.
+                status_lines.end();
+                output.complain(&format!("the terminal takes no view any more: {error}"));
+                return;
+            }
+            if over.wait(EVERY) {
+                return status_lines.end();
+            }
+        }
+    }
+
+    fn draw(&self, status_lines: &StatusLines) -> io::Result<()> {
+        let screens: Vec<Live> = self.glasses.iter().filter_map(Glass::newest).collect();
+        if screens.is_empty() {
+            return Ok(());
+        }
+        let (width, height) = size_or_usual(stderr());
+        // The line below the view is the cursor's.
+        let view = wall_screens::live(&screens, width, height.saturating_sub(1).max(1));
+        status_lines.draw(&[], &view.lines().map(Line::from).collect::<Vec<_>>())
+    }
+}
+
+/// What shows nothing, and so needs no display.
+const WITHOUT: &str = "--window none, --verify or --write FILE";
+
+/// The words ask for windows, or for nothing else.
+fn is_wanted(args: &ShowArgs) -> bool {
+    match args.window.window {
+        Some(wanted) => wanted != WindowArg::None,
+        None => !args.window.full_screen.is_empty() || !args.verify && args.write.is_empty(),
+    }
+}
+
+/// Names of outputs: as many as screens, or a single word without one.
+fn check(args: &WindowArgs, screens: usize) -> Result<(), Failure> {
+    match args.full_screen.as_slice() {
+        [only] if only.is_empty() => Ok(()),
+        [] => Ok(()),
+        names if names.len() == screens => Ok(()),
+        names => Err(Failure::Usage(format!(
+            "--full-screen is given {} times for {screens} screens: give it once for each --listen, in the \
+             same order, or once without a name",
+            names.len()
+        ))),
+    }
+}
+
+/// Opens the window of one screen.
+fn open_window(
+    args: &WindowArgs,
+    spec: &ScreenSpec,
+    (index, screens): (usize, usize),
+) -> Result<ScreenWindow, Failure> {
+    let output = args.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
+    let place = match args.full_screen.is_empty() {
+        true => WindowPlacement::Desktop { size: args.window.and_then(WindowArg::size) },
+        false => WindowPlacement::FullScreen { output },
+    };
+    let name = spec.tile.map_or_else(|| spec.listen.to_string(), |tile| tile.to_string());
+    ScreenWindow::open(ScreenWindowSpec { place, name, frame: spec.size, index, screens, without: WITHOUT })
 }

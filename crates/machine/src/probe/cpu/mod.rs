@@ -5,7 +5,6 @@ mod baseline;
 mod cache;
 pub mod cpu_list;
 mod frequency;
-mod idle;
 mod model;
 
 use crate::probe::kernel::host::usual_in_a_guest;
@@ -40,8 +39,8 @@ pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode], virtualisation: &Fact<
         frequency_hertz: frequency.hertz,
         frequency_allowed_hertz: frequency.allowed_hertz,
         boost: frequency.boost,
-        idle_driver: idle::driver(sysroot, if_guest),
-        idle_states: idle::states(sysroot, first),
+        idle_driver: frequency::driver(sysroot, if_guest),
+        idle_states: frequency::states(sysroot, first),
         crc32c_bytes_per_second: baseline::crc32c_of_one_core(sysroot),
         baseline: Fact::unknown("`linerate probe` times this machine's cores"),
         sockets: Vec::new(),

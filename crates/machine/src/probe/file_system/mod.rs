@@ -1,19 +1,17 @@
 //! Mounted file systems that a block device or a network is behind, the block devices that hold each, and
 //! how each spreads its data.
 
-mod btrfs;
 mod mount_table;
 pub mod source;
-mod stripe_options;
-mod zfs;
+mod stripes;
 
 use crate::probe::machine::{Array, Disk, FileSystem};
-use btrfs::Pool;
 use linerate_facts::fact::{Fact, NOT_RECORDED};
 use linerate_facts::sysroot::Sysroot;
 use mount_table::Mount;
 use std::collections::HashMap;
 use std::path::Path;
+use stripes::Pool;
 
 /// Reads the file systems in mount order.
 pub(crate) fn read(sysroot: &Sysroot, disks: &[Disk]) -> Vec<FileSystem> {
@@ -40,7 +38,7 @@ struct BackingDevices<'a> {
 impl<'a> BackingDevices<'a> {
     fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
         let numbered = disks.iter().rev().filter_map(|disk| Some((disk.number.known()?.as_str(), disk)));
-        let pools = btrfs::read(sysroot);
+        let pools = stripes::btrfs(sysroot);
         let mut pool_of = HashMap::new();
         for (at, pool) in pools.iter().enumerate() {
             for device in &pool.devices {
@@ -97,8 +95,8 @@ impl<'a> BackingDevices<'a> {
     fn array(&self, mount: &Mount, devices: &[String]) -> Option<Array> {
         match mount.kind.as_str() {
             "btrfs" => Some(self.pool(devices.first()?)?.array.clone()),
-            "zfs" => Some(zfs::read(self.sysroot, &mount.source)),
-            kind => stripe_options::read(kind, &mount.options, || self.block_bytes(mount)),
+            "zfs" => Some(stripes::zfs(self.sysroot, &mount.source)),
+            kind => stripes::stripe_options(kind, &mount.options, || self.block_bytes(mount)),
         }
     }
 

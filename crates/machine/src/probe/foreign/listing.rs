@@ -2,7 +2,7 @@
 //!
 //! A prompt (`$ ethtool -S eth0`) and the end of a block of code of a page part listings, too. What no tool begins is passed over.
 
-use super::links;
+use super::places;
 use crate::probe::lspci;
 use linerate_facts::counters::listed;
 use serde_json::Value;
@@ -276,7 +276,7 @@ fn begins(line: &str, current: Option<ListingKind>) -> Option<ListingKind> {
         }
         () if line.starts_with("available: ") && line.contains(" node") => Some(Numactl),
         () if line.starts_with("/dev/md") && colon => Some(Mdadm),
-        () if links::of_line(line).is_some() => new(Links),
+        () if places::of_line(line).is_some() => new(Links),
         () if line.starts_with("# dmidecode ")
             || line.starts_with("Handle 0x") && line.contains("DMI type") =>
         {

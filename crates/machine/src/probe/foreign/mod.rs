@@ -1,15 +1,11 @@
-//! Machines that one does not own: what other tools wrote about a server, put together into one machine, and what its counters
-//! show. Each listing is known by its content.
+//! Machines that one does not own: what other tools wrote about a server, put together into one machine, and
+//! what its counters show. Each listing is known by its content.
+//!
+//! Listings may also lie beside a recorded `/proc` and `/sys`: they are the command files of a sosreport.
 
-mod arrays;
-mod beside_tree;
 mod block;
-mod ethtool;
 mod hardware;
-mod hwset;
 mod interfaces;
-mod link_rate;
-mod links;
 mod listing;
 pub mod lstopo;
 pub mod nccl;
@@ -17,20 +13,21 @@ mod places;
 mod processors;
 mod topology_xml;
 
-use super::lspci::LspciError;
-use super::smbios::FirmwareError;
-use super::{Machine, cloud, fill, lspci, nic, pci, smbios};
+pub use topology_xml::TopologyError;
+
+use super::lspci::{self, LspciError};
+use super::smbios::{self, FirmwareError};
+use super::{Machine, cloud, fill, nic, pci};
 use linerate_facts::counters::listed::{self, CountedListings};
 use linerate_facts::counters::{NetworkCounters, parse_flat, parse_groups, parse_softnet};
-use linerate_facts::encoding::utf8;
 use linerate_facts::fact::{Fact, NOT_RECORDED};
+use linerate_facts::printable::utf8;
 use linerate_facts::sysroot::Sysroot;
 use listing::{Listing, ListingKind, listings};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
-pub use topology_xml::TopologyError;
 
 /// A file's content and where it came from, for messages.
 #[derive(Clone, Debug)]
@@ -105,7 +102,7 @@ pub fn described(sources: &ForeignSources) -> Result<DescribedMachine, SourceErr
     for file in &sources.files {
         all.take(file).map_err(|why| SourceError { file: file.name.clone(), why })?;
     }
-    for file in sources.tree.as_ref().map(beside_tree::files).unwrap_or_default() {
+    for file in sources.tree.as_ref().map(files_beside_tree).unwrap_or_default() {
         // Most files of a report are of no tool that is read here.
         let _ = all.take(&file);
     }
@@ -155,7 +152,7 @@ impl Sources {
             };
         }
         let mut machine = machine.unwrap_or_default();
-        pci::names::name(&mut machine.pci);
+        pci::name(&mut machine.pci);
         if !self.listings.is_empty() {
             machine = places::fill_in(machine);
             // One of the functions is its own: each would count twice.
@@ -257,16 +254,18 @@ fn part(listing: &Listing) -> Result<Option<(Machine, &'static str)>, SourceFaul
     let (machine, tool) = match listing.kind {
         ListingKind::Lstopo => (Some(lstopo::from_lstopo(text)?), "lstopo"),
         ListingKind::Nccl => (Some(nccl::from_nccl(text)?), "NCCL"),
-        ListingKind::EthtoolDriver => (ethtool::from_driver(text, listing.interface.as_deref()), "ethtool"),
-        ListingKind::Ethtool => (ethtool::from_ethtool(text), "ethtool"),
+        ListingKind::EthtoolDriver => {
+            (interfaces::from_driver(text, listing.interface.as_deref()), "ethtool")
+        }
+        ListingKind::Ethtool => (interfaces::from_ethtool(text), "ethtool"),
         ListingKind::IpLink => (interfaces::from_ip(text), "ip"),
         ListingKind::LscpuTable => (processors::from_table(text), "lscpu"),
         ListingKind::Lscpu => (processors::from_lscpu(listing), "lscpu"),
         ListingKind::Numactl => (processors::from_numactl(text), "numactl"),
         ListingKind::NvmeList => (json().and_then(block::from_nvme), "nvme list"),
         ListingKind::Lsblk => (json().and_then(block::from_lsblk), "lsblk"),
-        ListingKind::Mdadm => (arrays::from_mdadm(text), "mdadm"),
-        ListingKind::Links => (links::from_links(text), "ls"),
+        ListingKind::Mdadm => (block::from_mdadm(text), "mdadm"),
+        ListingKind::Links => (places::from_links(text), "ls"),
         ListingKind::Lshw => (hardware::from_lshw(listing)?, "lshw"),
         _ => (None, ""),
     };
@@ -321,6 +320,32 @@ fn told_by(machine: Machine, tool: &str) -> Value {
     let mut value = serde_json::to_value(machine).unwrap_or_default();
     give_reason(&mut value, &format!("{tool} does not report"));
     value
+}
+
+/// Folders of `sos_commands` with what is read here.
+const FOLDERS: [&str; 10] =
+    ["pci", "hardware", "devices", "networking", "block", "processor", "md", "nvme", "numa", "kernel"];
+
+/// Files of one report: a host of 64 interfaces has some 700 of `ethtool` alone.
+const MOST_FILES: usize = 4096;
+
+/// Their names and contents; at the top only where there is no folder of commands, since links to it lie there.
+fn files_beside_tree(tree: &Sysroot) -> Vec<NamedText> {
+    if tree.is_live() {
+        return Vec::new();
+    }
+    let commands = Path::new("/sos_commands");
+    let folders: Vec<_> = match tree.is_directory(commands) {
+        true => FOLDERS.iter().map(|folder| commands.join(folder)).collect(),
+        false => vec![Path::new("/").to_path_buf()],
+    };
+    let paths = folders.iter().flat_map(|folder| tree.list(folder).into_iter().map(|name| folder.join(name)));
+    let files = paths.filter(|path| tree.exists(path) && !tree.is_directory(path)).take(MOST_FILES);
+    files
+        .filter_map(|path| {
+            Some(NamedText { name: path.display().to_string(), bytes: tree.bytes(&path).ok()? })
+        })
+        .collect()
 }
 
 #[cfg(test)]

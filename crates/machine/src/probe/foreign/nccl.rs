@@ -6,7 +6,6 @@
 //! not what runs now: NCCL reads `max_link_speed` of the device and of the port and takes the lower. Both of
 //! the machine's links are filled with it.
 
-use super::hwset;
 use super::topology_xml::{self, TopologyError};
 use crate::probe::{
     Cpu, Express, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, PortKind, in_order,
@@ -53,7 +52,7 @@ impl Topology<'_> {
         let node = attribute("numaid").and_then(|text| text.parse::<u32>().ok());
         if let Some(node) = node {
             let cpus = match attribute("affinity") {
-                Some(mask) => hwset::parse(mask).ok_or_else(|| {
+                Some(mask) => topology_xml::parse_set(mask).ok_or_else(|| {
                     let what = format!("affinity “{mask:.40}” is not a mask of processors");
                     TopologyError::at(self.text, element, what)
                 })?,

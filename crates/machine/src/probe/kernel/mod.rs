@@ -1,14 +1,17 @@
 //! Kernel version and the settings that bound a flow: `/proc/sys`, the memory-lock limit of this process,
 //! irqbalance.
+//!
+//! Huge pages are among them: those set aside, and whether the kernel makes its own
+//! (`Documentation/admin-guide/mm/hugetlbpage.rst`, `transhuge.rst`).
 
 pub mod boot;
 pub(crate) mod host;
-mod huge_pages;
 pub(crate) mod interrupt;
 
-use crate::probe::machine::Kernel;
+use crate::probe::machine::{HugePages, Kernel};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Reads the kernel's settings.
@@ -31,8 +34,8 @@ pub(crate) fn read(sysroot: &Sysroot) -> Kernel {
         default_qdisc: core(sysroot, "default_qdisc"),
         optmem_max_bytes: core(sysroot, "optmem_max"),
         tcp_mtu_probing: sysroot.parse("/proc/sys/net/ipv4/tcp_mtu_probing"),
-        huge_pages: huge_pages::pools(sysroot),
-        transparent_huge_pages: huge_pages::transparent(sysroot),
+        huge_pages: huge_page_pools(sysroot),
+        transparent_huge_pages: transparent_huge_pages(sysroot),
         // 1 is moving pages, 2 is demoting them to slower memory.
         numa_balancing: sysroot.parse::<u32>("/proc/sys/kernel/numa_balancing").map(|modes| modes & 1 == 1),
         zone_reclaim_mode: sysroot.parse("/proc/sys/vm/zone_reclaim_mode"),
@@ -106,7 +109,7 @@ fn memlock(sysroot: &Sysroot) -> Fact<u64> {
         return Fact::Known(u64::MAX);
     }
     if sysroot.is_live() {
-        return Fact::Known(linerate_system::limits::memlock_bytes().unwrap_or(u64::MAX));
+        return Fact::Known(linerate_system::process::memlock_bytes().unwrap_or(u64::MAX));
     }
     let text = match sysroot.text("/proc/self/limits") {
         Ok(text) => text,
@@ -131,10 +134,57 @@ fn third_number(sysroot: &Sysroot, path: &str) -> Fact<u64> {
     }
 }
 
+const POOLS: &str = "/sys/kernel/mm/hugepages";
+
+const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// No architecture has more than a handful of sizes.
+const MOST_SIZES: usize = 16;
+
+/// Reads the pools, smallest pages first.
+fn huge_page_pools(sysroot: &Sysroot) -> Vec<HugePages> {
+    let names = sysroot.list(POOLS);
+    let mut pools: Vec<HugePages> = names
+        .iter()
+        .filter_map(|name| {
+            let directory = Path::new(POOLS).join(name);
+            Some(HugePages {
+                page_bytes: page_bytes(name)?,
+                total: sysroot.parse(directory.join("nr_hugepages")),
+                free: sysroot.parse(directory.join("free_hugepages")),
+            })
+        })
+        .take(MOST_SIZES)
+        .collect();
+    pools.sort_by_key(|pool| pool.page_bytes);
+    pools
+}
+
+/// `hugepages-2048kB`.
+fn page_bytes(name: &str) -> Option<u64> {
+    name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The choice in force: `always`, `madvise` or `never`.
+fn transparent_huge_pages(sysroot: &Sysroot) -> Fact<String> {
+    match sysroot.text(TRANSPARENT) {
+        Ok(text) => {
+            Fact::from_option(chosen(&text).map(str::to_string), format!("{TRANSPARENT}: none is chosen"))
+        }
+        Err(why) => Fact::unknown(why),
+    }
+}
+
+/// The word in brackets, as sysfs marks the one of several that is in force: `always [madvise] never`.
+fn chosen(text: &str) -> Option<&str> {
+    text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use linerate_testing::Tree;
+    use proptest::prelude::*;
 
     #[test]
     fn a_recorded_kernel() {
@@ -211,5 +261,36 @@ mod tests {
         assert_eq!(kernel.io_uring_disabled.why(), Some("/proc/sys/kernel/io_uring_disabled: not there"));
         let older = read(&Tree::new(&[("proc/sys/kernel/osrelease", "6.1.0\n")]).sysroot());
         assert!(older.io_uring_disabled.why().is_some_and(|why| why.contains("6.6")));
+    }
+
+    #[test]
+    fn two_sizes_and_the_choice() {
+        let tree = Tree::new(&[
+            ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n"),
+            ("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n"),
+            ("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", "0\n"),
+            ("sys/kernel/mm/hugepages/other/x", ""),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+        ]);
+        let found = huge_page_pools(&tree.sysroot());
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].page_bytes, found[0].total.known(), found[0].free.known()),
+            (2 << 20, Some(&512), Some(&500))
+        );
+        assert_eq!((found[1].page_bytes, found[1].total.known()), (1 << 30, Some(&0)));
+        assert!(found[1].free.why().is_some());
+        assert_eq!(transparent_huge_pages(&tree.sysroot()), Fact::Known("madvise".into()));
+        assert!(transparent_huge_pages(&Tree::new(&[]).sysroot()).why().is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_and_any_choice(name in "(hugepages-)?[0-9é]{0,22}(kB)?", text in "[a-z\\[\\] é]{0,30}") {
+            let _ = page_bytes(&name);
+            if let Some(word) = chosen(&text) {
+                prop_assert!(text.contains(word));
+            }
+        }
     }
 }

@@ -1,7 +1,11 @@
 //! The first line of a function: `0000:04:00.0 Ethernet controller [0200]: Intel Corporation 82598EB
 //! [8086:10c7] (rev 01)`.
+//!
+//! A listing without `-nn` has names in the place of class codes: they are those of the list that `lspci` uses
+//! (`pci.ids`, section C), old and new spelling.
+//!
+//! The forms for programs, `-mm` and `-vmm`, are written again as the forms for people are.
 
-use super::class;
 use crate::probe::pci::address::{Address, hexadecimal};
 
 /// What a first line reports beside the address.
@@ -62,7 +66,7 @@ fn class_code(class: &str) -> Option<u32> {
     bracketed
         .and_then(|code| hexadecimal(code, 4..=4))
         .or_else(|| hexadecimal(bare, 4..=4))
-        .or_else(|| class::code(class.trim()))
+        .or_else(|| code_of_class(class.trim()))
 }
 
 /// Vendor and device: `… [8086:10c7]` (-nn), `8086:10c7` (-n), `Device 8086:6f00` and `Intel Corporation
@@ -80,6 +84,98 @@ fn ids(name: &str) -> (Option<u32>, Option<u32>) {
 fn pair(text: &str) -> Option<(u32, u32)> {
     let (vendor, device) = text.split_once(':')?;
     Some((hexadecimal(vendor, 4..=4)?, hexadecimal(device, 4..=4)?))
+}
+
+/// Base and sub class by name, in any case of letters.
+pub(super) fn code_of_class(name: &str) -> Option<u32> {
+    let mut known = NAMES.lines().filter_map(|line| line.split_once(' '));
+    let (code, _) = known.find(|(_, known)| known.eq_ignore_ascii_case(name))?;
+    u32::from_str_radix(code, 16).ok()
+}
+
+/// Base and sub class of what carries bytes, by the name of the device, where a tree has no class.
+pub(super) fn of_device(name: &str) -> Option<u32> {
+    let words = name.to_ascii_lowercase();
+    let has = |marks: &[&str]| marks.iter().any(|mark| words.contains(mark));
+    if has(&["wireless", "wi-fi", "bridge", "virtual function"]) {
+        return None;
+    }
+    DEVICES.iter().find(|(marks, _)| has(marks)).map(|(_, code)| *code)
+}
+
+/// Words of such names, lower case; the first that fits counts.
+const DEVICES: [(&[&str], u32); 7] = [
+    (&["nvme", "nvm express", "non-volatile memory controller"], 0x0108),
+    (&["fibre channel"], 0x0c04),
+    (&["infiniband"], 0x0207),
+    (&["ethernet", "network connection", "network adapter", "connectx"], 0x0200),
+    (&["megaraid", "smart array", "raid bus controller", "raid controller"], 0x0104),
+    (&["serial attached scsi", "sas controller", " sas-"], 0x0107),
+    (&["sata ahci", "sata controller"], 0x0106),
+];
+
+/// Hexadecimal code and name.
+const NAMES: &str = include_str!("classes.txt");
+
+/// `00:1f.2 "SATA controller [0106]" "Intel [8086]" "A chip [2922]" -r02 -p01 "Dell" "A board"`: the same in the form for people.
+/// None: it is no such line.
+pub(super) fn line(text: &str) -> Option<String> {
+    let (address, rest) = text.split_once(" \"")?;
+    let mut quoted = rest.split('"').step_by(2);
+    let (class, vendor, device) = (quoted.next()?, quoted.next()?, quoted.next()?);
+    Some(format!("{address} {}", function_line(class, vendor, device)))
+}
+
+/// Class, vendor and device as the first line of a function has them.
+fn function_line(class: &str, vendor: &str, device: &str) -> String {
+    let (vendor_name, vendor_id) = id(vendor);
+    let (device_name, device_id) = id(device);
+    let name = format!("{vendor_name} {device_name}");
+    match vendor_id.zip(device_id) {
+        Some((vendor, device)) if name.trim().is_empty() => format!("{class}: {vendor}:{device}"),
+        Some((vendor, device)) => format!("{class}: {name} [{vendor}:{device}]"),
+        None => format!("{class}: {name}"),
+    }
+}
+
+/// `Intel Corporation [8086]`, `8086` or a name alone: the name, and the number.
+fn id(text: &str) -> (&str, Option<&str>) {
+    let bracketed = text.rsplit_once(" [").and_then(|(name, last)| Some((name, last.strip_suffix(']')?)));
+    let (name, number) =
+        bracketed.unwrap_or(if hexadecimal(text, 4..=4).is_some() { ("", text) } else { (text, "") });
+    (name, Some(number).filter(|number| hexadecimal(number, 4..=4).is_some()))
+}
+
+/// The lines `Slot:`, `Class:`, … of `-vmm`, gathered until a function is whole.
+#[derive(Default)]
+pub(super) struct Records {
+    slot: Option<String>,
+    class: String,
+    vendor: String,
+    device: String,
+}
+
+impl Records {
+    /// A line of such a record as a line of the form for people: empty where it waits for others. None: it is no such line.
+    pub(super) fn line(&mut self, text: &str) -> Option<String> {
+        let (key, value) = text.split_once(":\t")?;
+        match key {
+            "Slot" => self.slot = Some(value.to_string()),
+            "Class" => self.class = value.to_string(),
+            "Vendor" => self.vendor = value.to_string(),
+            "Device" => {
+                self.device = value.to_string();
+                let slot = self.slot.take()?;
+                return Some(format!("{slot} {}", function_line(&self.class, &self.vendor, &self.device)));
+            }
+            "Driver" => return Some(format!("\tKernel driver in use: {value}")),
+            "NUMANode" => return Some(format!("\tNUMA node: {value}")),
+            "PhySlot" => return Some(format!("\tPhysical Slot: {value}")),
+            "SVendor" | "SDevice" | "Rev" | "ProgIf" | "Module" | "IOMMUGroup" => {}
+            _ => return None,
+        }
+        Some(String::new())
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +229,24 @@ mod tests {
             ["", "00: 86 80 05 34", "04:00.0", "\tStatus: Dev=00:02.0 64bit-", "-[0000:00]-+-00.0  Intel"]
         {
             assert_eq!(address(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn old_and_new_spelling() {
+        assert_eq!(code_of_class("USB Controller"), Some(0x0c03));
+        assert_eq!(code_of_class("USB controller"), Some(0x0c03));
+        assert_eq!(code_of_class("Strange thing"), None);
+    }
+
+    #[test]
+    fn a_device_by_its_name_alone() {
+        let nic = "Broadcom Inc. and subsidiaries NetXtreme II BCM57810 10 Gigabit Ethernet";
+        assert_eq!(of_device(nic), Some(0x0200));
+        assert_eq!(of_device("Samsung Electronics Co Ltd NVMe SSD Controller PM173X"), Some(0x0108));
+        assert_eq!(of_device("Intel Corporation I350 Gigabit Network Connection"), Some(0x0200));
+        for other in ["Xeon E7 v2/Xeon E5 v2/Core i7 DMI2", "Wireless Network Adapter", ""] {
+            assert_eq!(of_device(other), None, "{other}");
         }
     }
 }

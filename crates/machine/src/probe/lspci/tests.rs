@@ -284,3 +284,23 @@ proptest! {
         let _ = from_lspci(&text);
     }
 }
+
+#[test]
+fn lines_of_a_dump() {
+    assert_eq!(dump_line("40: 10 e0 42"), Some((0x40, vec![0x10, 0xe0, 0x42])));
+    assert_eq!(dump_line("100: 01"), Some((0x100, vec![1])));
+    for line in ["40: 10 e0 4", "40: zz", "4: 10", "Bus: primary=00", "40 10"] {
+        assert_eq!(dump_line(line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_dump_with_a_gap_ends_there() {
+    let mut block = Block::default();
+    for line in ["00: 86 80", "02: 05 34", "10: ff", "04: 01"] {
+        block.line(line);
+    }
+    assert_eq!(block.bytes, [0x86, 0x80, 0x05, 0x34, 0x01]);
+    block.line("00: de 10");
+    assert_eq!(block.bytes, [0xde, 0x10], "the same function again");
+}

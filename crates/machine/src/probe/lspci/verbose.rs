@@ -3,9 +3,7 @@
 
 use crate::probe::machine::{ParallelBus, PciLink, PortKind};
 use crate::probe::pci::address::{Buses, hexadecimal};
-use crate::probe::pci::express::{NO_SLOT, slot_number};
-use crate::probe::pci::link::{link, parse_speed};
-use crate::probe::pci::parallel::{behind, of_conventional, of_pci_x};
+use crate::probe::pci::link::{NO_SLOT, behind, link, of_conventional, of_pci_x, parse_speed, slot_number};
 use linerate_facts::fact::Fact;
 
 /// What the lines have said so far; `None` is not known.

@@ -1,7 +1,7 @@
 //! Addresses of the network interfaces: asked from the kernel on the live system, put together from
 //! `/proc/net` in a recorded tree.
 
-use super::route_table::{self, Route};
+use super::route::{self, Route};
 use linerate_facts::sysroot::Sysroot;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,7 +26,7 @@ pub(crate) fn read(sysroot: &Sysroot) -> Vec<Assigned> {
         return all;
     }
     let local = parse_fib_trie(&sysroot.text("/proc/net/fib_trie").unwrap_or_default());
-    let mut all = assign(&local, &route_table::read(sysroot));
+    let mut all = assign(&local, &route::read_routes(sysroot));
     all.extend(sysroot.text("/proc/net/if_inet6").unwrap_or_default().lines().filter_map(parse_inet6));
     all
 }
@@ -59,7 +59,7 @@ fn assign(local: &[Ipv4Addr], routes: &[Route]) -> Vec<Assigned> {
                 return Some(Assigned { interface: "lo".into(), address: IpAddr::V4(*address), prefix: 8 });
             }
             let address = IpAddr::V4(*address);
-            let route = route_table::best(&links, address)?;
+            let route = route::best_route(&links, address)?;
             Some(Assigned { interface: route.interface.clone(), address, prefix: route.prefix })
         })
         .collect()
@@ -71,7 +71,7 @@ fn parse_inet6(line: &str) -> Option<Assigned> {
     let [address, _, prefix, _, _, interface] = words.as_slice() else { return None };
     Some(Assigned {
         interface: interface.to_string(),
-        address: IpAddr::V6(route_table::ipv6(address)?),
+        address: IpAddr::V6(route::ipv6(address)?),
         prefix: u8::from_str_radix(prefix, 16).ok().filter(|prefix| *prefix <= 128)?,
     })
 }
@@ -95,7 +95,7 @@ mod tests {
     fn a_recorded_tree_reports_addresses_through_trie_and_routes() {
         let tree = Tree::new(&[
             ("proc/net/fib_trie", TRIE),
-            ("proc/net/route", route_table::tests::ROUTES),
+            ("proc/net/route", route::tests::ROUTES),
             (
                 "proc/net/if_inet6",
                 "fd000000000000000000000000000002 04 40 00 82     eth0\n\

@@ -5,7 +5,6 @@ pub(super) mod by_class;
 mod details;
 mod named_rate;
 pub mod route;
-mod route_table;
 
 use crate::probe::machine::{Nic, PciDevice};
 use crate::probe::{in_order, pci};
@@ -14,7 +13,7 @@ pub use details::DriversUnasked;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::ethtool::Ethtool;
-pub use route_table::contains as network_contains;
+pub use route::network_contains;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";

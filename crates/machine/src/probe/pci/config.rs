@@ -5,10 +5,9 @@
 //! capabilities hangs on the header; the kernel shows it to root only.
 
 use super::address::Buses;
-use super::capabilities::{Capabilities, CapabilityEnd, PCI_EXPRESS, PCI_X};
-pub use super::config_space::ConfigSpace;
-use super::registers::Registers;
-use super::{express, parallel};
+use super::link;
+pub use super::registers::ConfigSpace;
+use super::registers::{Capabilities, CapabilityEnd, PCI_EXPRESS, PCI_X, Registers};
 use linerate_facts::fact::Fact;
 
 /// Header and capabilities lie within this many bytes; what follows (extended capabilities) is not read.
@@ -43,13 +42,13 @@ pub(crate) fn of_registers(long: &dyn Fn(usize) -> Option<[u8; 4]>) -> ConfigSpa
     space.class = Fact::Known(class >> 8);
     space.buses = buses(&registers);
     if let Some(at) = capabilities.offset(PCI_EXPRESS) {
-        express::decode(&registers, at, &mut space);
+        link::decode(&registers, at, &mut space);
     }
     let bridge = space.buses.is_some();
     if let Some(at) = capabilities.offset(PCI_X) {
-        (space.parallel, space.parallel_below) = parallel::pci_x(&registers, at, bridge);
+        (space.parallel, space.parallel_below) = link::pci_x(&registers, at, bridge);
     } else if capabilities.end == CapabilityEnd::Complete {
-        space.parallel = parallel::conventional(&registers);
+        space.parallel = link::conventional(&registers);
         space.parallel_below = Fact::unknown("no bridge to PCI-X");
     }
     if capabilities.offset(PCI_EXPRESS).is_some() {
@@ -66,7 +65,7 @@ impl ConfigSpace {
             device: Fact::unknown(why),
             class: Fact::unknown(why),
             buses: None,
-            express: express::unknown(why),
+            express: link::unknown(why),
             link: Fact::unknown(why),
             link_max: Fact::unknown(why),
             parallel: Fact::unknown(why),
@@ -197,7 +196,7 @@ pub(super) mod tests {
         let mut conventional = card();
         conventional[0x41] = 0;
         assert!(why(&conventional).contains("no PCI Express capability"));
-        assert_eq!(decode(&conventional).parallel, Fact::Known(parallel::of_conventional(false)));
+        assert_eq!(decode(&conventional).parallel, Fact::Known(link::of_conventional(false)));
         // A ring, a pointer into the header, a place that does not answer.
         for (at, value) in [(0x41, 0x40), (0x34, 0x10), (0x40, 0xff)] {
             let mut damaged = card();
@@ -223,12 +222,12 @@ pub(super) mod tests {
         bytes[0xa0] = PCI_X;
         bytes[0xa4..0xa8].copy_from_slice(&0x0003_0108u32.to_le_bytes());
         let space = decode(&bytes);
-        assert_eq!(space.parallel, Fact::Known(parallel::of_pci_x(true, 133)));
+        assert_eq!(space.parallel, Fact::Known(link::of_pci_x(true, 133)));
         assert!(space.parallel_below.known().is_none());
         bytes[0x0e] = 1;
         // Secondary status: 64 bits, 100 MHz.
         bytes[0xa2..0xa4].copy_from_slice(&0x0083u16.to_le_bytes());
-        assert_eq!(decode(&bytes).parallel_below, Fact::Known(parallel::of_pci_x(true, 100)));
+        assert_eq!(decode(&bytes).parallel_below, Fact::Known(link::of_pci_x(true, 100)));
     }
 
     proptest! {

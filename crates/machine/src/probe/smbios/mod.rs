@@ -7,22 +7,18 @@
 mod bandwidth;
 mod channels;
 mod decode;
-mod error;
-mod firmware;
 mod locator;
 mod names;
 mod processor;
 mod slot;
-mod table;
 mod text;
 
-pub use error::FirmwareError;
-pub use firmware::Firmware;
-
 use super::{ChannelState, Machine, Socket, cloud};
+use crate::probe::{CardSlot, MemoryArray, MemoryModule};
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, UnreadReason, Unreadable};
 use std::collections::BTreeSet;
+use thiserror::Error;
 
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
@@ -112,6 +108,137 @@ fn without_empty_sockets(states: Vec<ChannelState>, sockets: &[Socket]) -> Vec<C
         true => states.into_iter().filter(|state| with_modules.contains(&state.channel.socket)).collect(),
         false => states,
     }
+}
+
+/// A phrase for `Fact::Unknown`, or a sentence for who gave a file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FirmwareError {
+    #[error("no SMBIOS table describes the DIMMs")]
+    NoTable,
+    #[error(transparent)]
+    Unreadable(Unreadable),
+    #[error("{0}; run as root, or name a file with the output of dmidecode")]
+    NotPermitted(Unreadable),
+    /// The bytes hold no structure; with the cause.
+    #[error(
+        "no SMBIOS table: {0}; give /sys/firmware/dmi/tables/DMI or what `dmidecode --dump-bin FILE` writes"
+    )]
+    NoStructure(String),
+    /// A line of a text that dmidecode did not print.
+    #[error("line {line}: {what}")]
+    Line { line: usize, what: String },
+    #[error("more than {MOST} {0}: no such machine is built; the table is broken")]
+    TooMany(&'static str),
+}
+
+impl From<Unreadable> for FirmwareError {
+    fn from(why: Unreadable) -> Self {
+        match why.reason {
+            UnreadReason::NotPermitted => FirmwareError::NotPermitted(why),
+            _ => FirmwareError::Unreadable(why),
+        }
+    }
+}
+
+/// Why a figure of the firmware is unknown.
+const NOT_TOLD: &str = "the firmware does not report";
+
+/// More slots, sockets or arrays than this no machine has; the table is broken or hostile.
+const MOST: usize = 4096;
+
+/// What the firmware reports of memory, sockets and slots. The channels are not in it: [`apply`] infers them
+/// from the locators.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Firmware {
+    /// Maker of the system (type 1), empty where the firmware does not report.
+    pub maker: String,
+    /// Product name of the system (type 1), likewise.
+    pub product: String,
+    /// The hypervisor that made this table up; `None` for a real machine.
+    pub hypervisor: Option<String>,
+    /// Sockets of central processors (type 4).
+    pub sockets: Vec<Socket>,
+    /// Slots for cards of PCI Express (type 9).
+    pub slots: Vec<CardSlot>,
+    /// Groups of slots of system memory (type 16).
+    pub arrays: Vec<MemoryArray>,
+    /// Slots (type 17).
+    pub modules: Vec<MemoryModule>,
+    /// What is broken in the table; what is before it was read.
+    pub damage: Option<String>,
+    /// Makers of the firmware (type 0) and of the board (type 2): rebranded servers still name the builder
+    /// there.
+    builders: String,
+}
+
+impl Firmware {
+    fn add_builder(&mut self, name: &str) {
+        if self.builders.len() < decode::LONGEST_STRING {
+            self.builders = format!("{} {name}", self.builders);
+        }
+    }
+
+    fn add_socket(&mut self, socket: Option<Socket>) -> Result<(), FirmwareError> {
+        add(&mut self.sockets, socket, "processor sockets (type 4)")
+    }
+
+    fn add_slot(&mut self, slot: Option<CardSlot>) -> Result<(), FirmwareError> {
+        add(&mut self.slots, slot, "system slots (type 9)")
+    }
+
+    fn add_array(&mut self, array: Option<MemoryArray>) -> Result<(), FirmwareError> {
+        add(&mut self.arrays, array, "memory arrays (type 16)")
+    }
+
+    fn add_module(&mut self, module: Option<MemoryModule>) -> Result<(), FirmwareError> {
+        add(&mut self.modules, module, "memory devices (type 17)")
+    }
+
+    /// A maker or the product has one of these words (lower case) in its name.
+    fn is_of(&self, words: &[&str]) -> bool {
+        let name = format!("{} {} {}", self.maker, self.product, self.builders).to_ascii_lowercase();
+        words.iter().any(|word| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == *word))
+    }
+}
+
+fn add<T>(to: &mut Vec<T>, one: Option<T>, what: &'static str) -> Result<(), FirmwareError> {
+    if to.len() >= MOST {
+        return Err(FirmwareError::TooMany(what));
+    }
+    to.extend(one);
+    Ok(())
+}
+
+/// Maker and part number in one text.
+fn part(maker: Option<&str>, number: Option<&str>) -> Fact<String> {
+    let words: Vec<&str> = [maker, number].into_iter().flatten().filter_map(names::stated).collect();
+    Fact::from_option((!words.is_empty()).then(|| words.join(" ")), NOT_TOLD)
+}
+
+/// The hypervisor by what the table calls the machine: its DIMMs are made up and say nothing of the host's.
+fn by_identity(firmware: &Firmware) -> Option<String> {
+    const MAKERS: [(&str, &str); 8] = [
+        ("QEMU", "QEMU"),
+        ("VMware", "VMware"),
+        ("innotek", "VirtualBox"),
+        ("Xen", "Xen"),
+        ("Parallels", "Parallels"),
+        ("BHYVE", "bhyve"),
+        ("OpenStack", "OpenStack"),
+        ("Red Hat", "KVM"),
+    ];
+    // The flag "system is a virtual machine" of type 0 is no sign: real boards (Supermicro X9DRi) set it.
+    let Firmware { maker, product, .. } = firmware;
+    let by_maker = MAKERS.iter().find(|(begin, _)| maker.starts_with(begin)).map(|(_, name)| *name);
+    let by_product = match product.as_str() {
+        "Virtual Machine" if maker.starts_with("Microsoft") => Some("Hyper-V"),
+        "Google Compute Engine" => Some("Google Compute Engine"),
+        "KVM" | "RHEV Hypervisor" => Some("KVM"),
+        // Whole machines are rented under the same maker: m5.metal, c7g.metal-48xl.
+        product if maker == "Amazon EC2" && !product.contains(".metal") => Some("Amazon EC2"),
+        _ => None,
+    };
+    by_maker.or(by_product).map(String::from)
 }
 
 #[cfg(test)]

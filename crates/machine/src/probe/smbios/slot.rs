@@ -1,7 +1,7 @@
 //! Slots for cards (SMBIOS type 9): what the firmware calls them, the lanes that are wired, the generation, whether
 //! something is in them (DMTF DSP0134, 7.10; the words are `dmidecode`'s).
 
-use super::firmware::NOT_TOLD;
+use super::NOT_TOLD;
 use crate::probe::CardSlot;
 use crate::rates::pcie::GENERATIONS;
 use linerate_facts::fact::Fact;

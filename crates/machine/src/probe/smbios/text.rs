@@ -1,10 +1,8 @@
 //! The text that `dmidecode` prints, versions 2 and 3: the same types as from bytes, errors with the line.
 
-use super::firmware::{NOT_TOLD, by_identity, part};
-use super::names;
+use super::decode::LONGEST_STRING;
 use super::slot::{self, SlotFacts};
-use super::table::LONGEST_STRING;
-use super::{Firmware, FirmwareError};
+use super::{Firmware, FirmwareError, NOT_TOLD, by_identity, names, part};
 use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 

@@ -1,7 +1,7 @@
 //! Block devices: `/sys/class/block`, with what each is made of (partition, dm, md) and the PCI function it
 //! hangs on.
 
-use super::{alignment, mapper, md, queue};
+use super::{mapper, md, queue};
 use crate::probe::machine::{Disk, DiskKind, PciDevice};
 use crate::probe::{in_order, pci};
 use linerate_facts::fact::Fact;
@@ -125,7 +125,7 @@ fn partition(sysroot: &Sysroot, name: String, directory: &Path, whole: &Disk) ->
         sysroot.parse::<u64>(directory.join("start")).map(|sectors| sectors.saturating_mul(SECTOR_BYTES));
     let misaligned_bytes = match (start, &whole.misaligned_bytes, &whole.alignment_bytes) {
         (Fact::Known(start), Fact::Known(device), Fact::Known(boundary)) => Fact::from_option(
-            alignment::of_partition(start, *device, *boundary),
+            queue::alignment_of_partition(start, *device, *boundary),
             "the kernel reports no block size",
         ),
         (Fact::Unknown { why }, _, _) => Fact::unknown(why),

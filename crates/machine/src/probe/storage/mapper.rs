@@ -4,7 +4,7 @@
 //! the same to every user. The kernel shows a striped or RAID target by two sizes: its chunk as the smallest good request, its stripe as the optimal one (drivers/md/dm-stripe.c
 //! `stripe_io_hints`, dm-raid.c `raid_io_hints`).
 
-use super::array::with_stripe;
+use super::md::with_stripe;
 use crate::probe::machine::{Array, Disk};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;

@@ -1,20 +1,15 @@
 //! What block devices are made of, and the controllers that they hang on.
 
-mod alignment;
-pub(super) mod array;
 mod ata;
 pub(super) mod disk;
-mod fibre_channel;
 mod link_rate;
 mod mapper;
-mod md;
+pub(super) mod md;
 mod nvme;
-mod parallel;
 mod queue;
 mod sas;
 mod scsi;
 mod scsi_host;
-mod virtio;
 
 use crate::probe::in_order;
 use crate::probe::machine::{Controller, Disk, DiskKind, PciDevice};
@@ -31,7 +26,7 @@ pub(super) fn controllers(
 ) -> Vec<Controller> {
     let mut controllers = nvme::read(sysroot, disks, functions);
     controllers.extend(scsi::read(sysroot, disks));
-    controllers.extend(virtio::read(sysroot, disks));
+    controllers.extend(nvme::read_virtio(sysroot, disks));
     controllers.sort_by(|a, b| in_order(&a.name, &b.name));
     name_controllers(disks, &controllers);
     controllers

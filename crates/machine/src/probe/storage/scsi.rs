@@ -1,8 +1,8 @@
 //! SCSI hosts, whatever is behind: SATA ports, SAS and Fibre Channel hosts, parallel SCSI, RAID cards
 //! (`/sys/class/scsi_host`).
 
-use super::scsi_host::Host;
-use super::{above, ata, fibre_channel, name, numbered, parallel, sas};
+use super::scsi_host::{self, Host};
+use super::{above, ata, name, numbered, sas};
 use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind};
 use crate::probe::pci;
 use linerate_facts::fact::Fact;
@@ -22,7 +22,7 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
             sysroot.list(format!("/sys/class/{class}")).into_iter().map(|host| (host, (class, transport))),
         );
     }
-    let targets = parallel::targets(sysroot);
+    let targets = scsi_host::targets(sysroot);
     let hosts = hosts(sysroot, disks, &classes);
     let mut behind: BTreeMap<String, Vec<&mut (Disk, PathBuf)>> = BTreeMap::new();
     for entry in disks.iter_mut().filter(|(disk, _)| disk.kind != DiskKind::Partition) {
@@ -37,10 +37,10 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
         let controller = plain(sysroot, &host, transport, &disks);
         match (transport, host.ata_port().filter(|_| controller.kind == ControllerKind::Sata)) {
             (Some("sas"), _) => sas::read(sysroot, &host, controller, &mut disks),
-            (Some("fc"), _) => fibre_channel::read(sysroot, &host, controller),
+            (Some("fc"), _) => scsi_host::fibre_channel(sysroot, &host, controller),
             (Some("spi"), _) => {
                 let targets = targets.get(&host.name).map(Vec::as_slice).unwrap_or_default();
-                parallel::read(sysroot, targets, controller)
+                scsi_host::parallel(sysroot, targets, controller)
             }
             (_, Some(port)) => ata::read(sysroot, port, controller, &mut disks),
             _ => controller,

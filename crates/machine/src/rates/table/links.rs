@@ -4,8 +4,7 @@ use super::{
     Cell, Table, TableColumn, TableRow, gigabits, megabytes, number, once, percent, plain, short, text, wide,
 };
 use crate::rates::interconnect;
-use crate::rates::pci::BUSES;
-use crate::rates::pcie::{self, GENERATIONS, PayloadDirection};
+use crate::rates::pcie::{self, BUSES, GENERATIONS, PayloadDirection};
 use crate::rates::storage::{self, CLASSES_SOURCE, DISK_CLASSES};
 
 const PCIE: &str = "PCI-SIG, PCI Express base specification: 8b/10b, 128b/130b, FLITs of 242 in 256 bytes";
@@ -111,7 +110,7 @@ fn payload_row(generation: &pcie::Generation, payload: u32) -> TableRow {
 
 /// Parallel buses.
 pub(super) fn pci() -> Table {
-    let row = |bus: &crate::rates::pci::ParallelBusStandard| TableRow {
+    let row = |bus: &crate::rates::pcie::ParallelBusStandard| TableRow {
         cells: vec![
             text(bus.name),
             number(f64::from(bus.bits), 0),

@@ -1,8 +1,7 @@
 //! Tables of memory: the grades of DIMMs, and the processors that they go with.
 
 use super::{Cell, Table, TableRow, bits, gigabytes, number, once, plain, text, wide};
-use crate::rates::memory::GRADES;
-use crate::rates::memory_platforms::{self, NEHALEM_SOURCE, Platform, SOURCE};
+use crate::rates::memory::{self, GRADES, NEHALEM_SOURCE, Platform, SOURCE};
 
 /// One channel by the grade of its DIMMs.
 pub(super) fn grades() -> Table {
@@ -73,7 +72,7 @@ pub(super) fn platforms() -> Table {
             plain("rated_bytes_per_second", "rated"),
             plain("note", "notes"),
         ],
-        rows: memory_platforms::all().iter().map(row).collect(),
+        rows: memory::all_platforms().iter().map(row).collect(),
     }
 }
 

@@ -3,12 +3,12 @@
 //! A figure is held twice, as a number in the column's unit and as it is to be read. How a table is laid out
 //! is the report's.
 
-mod instances;
 mod links;
 mod loads;
 mod memory;
 mod network;
 
+use crate::rates::instances::{InstanceRate, all};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What there are tables of.
@@ -54,7 +54,7 @@ pub fn tables(kind: TableKind) -> Vec<Table> {
         TableKind::Otn => vec![network::otn()],
         TableKind::Storage => vec![links::storage(), links::disks()],
         TableKind::Loads => vec![loads::loads()],
-        TableKind::Instances => vec![instances::instances()],
+        TableKind::Instances => vec![instances()],
     }
 }
 
@@ -200,6 +200,34 @@ impl Serialize for Table {
         map.serialize_entry("title", &self.title)?;
         map.serialize_entry("rows", &rows)?;
         map.end()
+    }
+}
+
+/// One type of instance a row.
+fn instances() -> Table {
+    let cells =
+        |of: InstanceRate, show: fn(f64) -> Cell| [show(of.always), of.burst.map_or(Cell::Nothing, show)];
+    let rows = all().into_iter().map(|row| {
+        let network = cells(row.network, |rate| gigabits(rate, 3));
+        let volumes = cells(row.volumes, megabytes);
+        TableRow {
+            cells: [text(row.name)].into_iter().chain(network).chain(volumes).collect(),
+            source: row.source,
+        }
+    });
+    Table {
+        name: "instances",
+        title: "Instances of clouds: Gb/s of all interfaces and MB/s of all volumes, one way; a burst lasts as long \
+                as its credits"
+            .into(),
+        columns: vec![
+            plain("instance", "instance"),
+            plain("network_bytes_per_second", "network"),
+            plain("network_burst_bytes_per_second", "burst"),
+            plain("volumes_bytes_per_second", "volumes"),
+            wide("volumes_burst_bytes_per_second", "burst"),
+        ],
+        rows: rows.collect(),
     }
 }
 

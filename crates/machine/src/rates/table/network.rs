@@ -1,9 +1,8 @@
 //! Tables of networks: Ethernet's physical layers, what each rate carries, the optical transport network.
 
 use super::{Cell, Table, TableRow, gigabits, number, plain, text, wide};
-use crate::rates::ethernet::{Stack, frame_wire_bytes, goodput_share, most_frames_per_second};
+use crate::rates::ethernet::{self, Phy, Stack, frame_wire_bytes, goodput_share, most_frames_per_second};
 use crate::rates::otn;
-use crate::rates::phy::{self, Phy};
 
 const PHY_SOURCE: &str = "IEEE 802.3 and its amendments; the rate follows from lanes, symbols and code";
 const FRAME_SOURCE: &str = "IEEE 802.3: 38 bytes a frame beside the MTU, 4 more for each VLAN tag; headers \
@@ -37,13 +36,13 @@ pub(super) fn phys() -> Table {
             wide("coding", "code"),
             plain("medium", "medium"),
         ],
-        rows: phy::all().iter().map(row).collect(),
+        rows: ethernet::all_phys().iter().map(row).collect(),
     }
 }
 
 /// Each rate that a PHY has, once, with its goodput.
 pub(super) fn rates() -> Table {
-    let mut rates: Vec<f64> = phy::all().iter().map(Phy::mac_bytes_per_second).collect();
+    let mut rates: Vec<f64> = ethernet::all_phys().iter().map(Phy::mac_bytes_per_second).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup_by(|a, b| (*a - *b).abs() < 1.0);
     let row = |rate: &f64| {

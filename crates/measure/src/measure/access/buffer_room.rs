@@ -2,7 +2,7 @@
 
 use super::AccessJob;
 use linerate_facts::failure::Failure;
-use linerate_facts::memory::available_bytes;
+use linerate_facts::room::available_bytes;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_facts::wording::counted;

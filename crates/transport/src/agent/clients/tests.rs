@@ -1,6 +1,7 @@
 //! Bounds of clients: each its own, memory together, and no way around a rate.
 
 use super::*;
+use proptest::prelude::*;
 
 fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -80,4 +81,18 @@ fn who_opens_and_closes_in_turn_starts_with_its_debt() {
     assert_eq!(clients.len(), 1, "the debt outlives the streams");
     clients.forget(at(5000));
     assert_eq!(clients.len(), 0);
+}
+
+proptest! {
+    #[test]
+    fn a_dealt_rate_is_never_exceeded_and_never_left_where_wished(
+        rate in 0.0..1e10f64, wishes in prop::collection::vec(prop_oneof![0.0..1e10f64, Just(f64::INFINITY)], 1..20)
+    ) {
+        let dealt = deal(rate, &wishes);
+        let sum: f64 = dealt.iter().sum();
+        prop_assert!(sum <= rate * (1.0 + 1e-9));
+        prop_assert!(dealt.iter().zip(&wishes).all(|(got, wish)| got <= wish));
+        let wished: f64 = wishes.iter().sum();
+        prop_assert!(sum >= rate.min(wished) * (1.0 - 1e-9));
+    }
 }

@@ -2,7 +2,7 @@
 //! the replay of what they found. No part of the library's interface.
 
 use super::*;
-use crate::agent::deal::deal;
+use crate::agent::clients::deal;
 use crate::agent::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
 use crate::agent::stream_request;
 use crate::flow::stream::{StreamRole, StreamSpec};

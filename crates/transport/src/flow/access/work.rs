@@ -5,7 +5,6 @@
 //! and on the seeded fake.
 
 mod complete;
-mod end;
 
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};

@@ -4,48 +4,39 @@
 //! A worker (`flow::worker`) is the short way from a disk to the wire, with nothing of our own in its
 //! datagrams. A stream is the measuring instrument: it knows what was lost, doubled and late, how the kernel
 //! treated it, and it runs in either direction. The client always opens it (so that it passes firewalls, and
-//! so that nothing is sent to an address that did not ask); who sends is in `StreamSpec`. `blind` alone sends
-//! without another end, for a switch that drops; who calls it has asked the user.
+//! so that nothing is sent to an address that did not ask); who sends is in `StreamSpec`. `send_blindly` alone
+//! sends without another end, for a switch that drops; who calls it has asked the user.
 //!
 //! `prepare` sets a socket up, `open_udp` and `accept_udp` bring the two ends of a UDP stream together (a TCP
 //! connection is admitted by who accepts it), then each end is `run`, or `start`ed on a thread of its own.
 
 pub mod account;
-mod blind;
-mod content;
 pub(super) mod counters;
 pub mod datagram;
-mod delay;
 mod hand;
-mod prepare;
 mod request_pacer;
 mod spec;
 mod tcp_send;
-mod tcp_view;
 mod udp_receive;
 mod udp_send;
 
 #[cfg(test)]
 mod tests;
 
-pub use blind::send_blindly;
-pub use content::Content;
-pub(crate) use content::Position;
 pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
-pub(crate) use hand::Hand;
-pub use prepare::prepare;
-pub(crate) use prepare::set_congestion_control;
-pub use spec::{REQUEST_BYTES, SendMethod, StreamRole, StreamSpec};
-pub(crate) use tcp_send::{SendAccount, send_all};
-pub(crate) use tcp_view::congestion_control;
-pub use udp_send::is_too_large;
+pub use hand::Content;
+pub(crate) use hand::{Hand, Position};
+pub(crate) use spec::set_congestion_control;
+pub use spec::{REQUEST_BYTES, SendMethod, StreamRole, StreamSpec, prepare};
+pub(crate) use tcp_send::{SendAccount, congestion_control, send_all};
+pub use udp_send::{is_too_large, send_blindly};
 
 pub use super::start::RunningWorker as RunningStream;
-pub use super::udp_open::{accept_udp, open_udp};
+pub use super::wire::{accept_udp, open_udp};
 pub use super::worker::FileSender;
 
 use super::counters::IncomingCounts;
-use super::moments::{CpuClock, other_end_gone};
+use super::progress::{CpuClock, other_end_gone};
 use super::receive::{self, Terms};
 use super::wire::StreamToken;
 use super::worker::WorkerError;
@@ -58,7 +49,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tcp_view::TcpView;
+use tcp_send::TcpView;
 
 /// A receiver that answers nothing for this long is gone (for TCP that is TCP_USER_TIMEOUT, tcp(7)).
 const RECEIVER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -137,15 +128,15 @@ fn run_tcp(
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
     stream.set_write_timeout(Some(STOP_CHECK))?;
-    prepare::notice_a_lost_host(&stream);
-    prepare::tell_buffers(&stream, counters);
+    spec::notice_a_lost_host(&stream);
+    spec::tell_buffers(&stream, counters);
     let result = match spec.role {
         StreamRole::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
         StreamRole::Receive | StreamRole::Worker => receive_tcp(spec, &stream, counters, stop),
         StreamRole::Ask => request_pacer::ask_tcp(spec, &stream, counters, stop, clock),
         StreamRole::Echo => request_pacer::echo_tcp(spec, &stream, counters, stop, clock),
     };
-    prepare::tell_buffers(&stream, counters);
+    spec::tell_buffers(&stream, counters);
     result
 }
 
@@ -201,10 +192,10 @@ fn run_udp(
     stop: &Stop,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
-    prepare::prepare_udp(spec, &socket)?;
+    spec::prepare_udp(spec, &socket)?;
     socket.set_read_timeout(Some(STOP_CHECK))?;
     socket.set_write_timeout(Some(STOP_CHECK))?;
-    prepare::tell_buffers(&socket, counters);
+    spec::tell_buffers(&socket, counters);
     match spec.role {
         StreamRole::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
         StreamRole::Receive | StreamRole::Worker => {

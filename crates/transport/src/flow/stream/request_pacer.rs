@@ -8,15 +8,14 @@
 
 use super::super::access::Pace;
 use super::super::access::schedule::Schedule;
-use super::super::udp_open;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
 use super::{CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
+use crate::flow::wire;
 use hdrhistogram::Histogram;
-use linerate_system::affinity;
-use linerate_system::clock;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, is_busy};
 use linerate_system::stop::Stop;
+use linerate_system::{affinity, clock};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -352,7 +351,7 @@ fn take_answer(
             Some(header) if asker.number_answered(header.number) => {}
             // The answer to one that was given up.
             Some(_) => bump(&asker.counters.reordered, 1),
-            None if udp_open::is_admission(&answer[..length], token) => udp_open::answer(socket, token, 0),
+            None if wire::is_admission(&answer[..length], token) => wire::answer(socket, token, 0),
             None => bump(&asker.counters.foreign, 1),
         },
         Err(error) if is_waiting(&error) => {}
@@ -383,8 +382,8 @@ pub(super) fn echo_udp(
                     bump(&counters.calls, 1);
                 } else if matches!(tags.read_message(datagram), Some(DatagramMessage::End(_))) {
                     break;
-                } else if udp_open::is_admission(datagram, token) {
-                    udp_open::answer(socket, token, 0);
+                } else if wire::is_admission(datagram, token) {
+                    wire::answer(socket, token, 0);
                 } else {
                     bump(&counters.foreign, 1);
                 }

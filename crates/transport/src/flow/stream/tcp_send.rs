@@ -1,24 +1,24 @@
 //! The sending end of a TCP stream: paces where a rate is asked, hands bytes over by the chosen method, ends
-//! in order.
+//! in order; and the kernel's view of its connection, looked at some times a second.
 
-use super::content::Position;
-use super::hand::Hand;
-use super::tcp_view::TcpView;
-use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone, prepare};
-use super::{RECEIVER_TIMEOUT, receiver_silent};
+use super::hand::{Hand, Position};
+use super::{
+    Content, CpuClock, RECEIVER_TIMEOUT, StreamCounters, StreamSpec, TcpSample, bump, is_waiting,
+    other_end_gone, receiver_silent, spec,
+};
 use crate::pace::{Pace, spread_by_kernel};
 use linerate_sums::{Crc, CrcAlgorithm};
-use linerate_system::clock;
 use linerate_system::stop::Stop;
-use linerate_system::{affinity, connection};
+use linerate_system::{affinity, clock, connection};
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What was sent is waited for so long at the end, so that the last view has all of it: within the second in
 /// which Ctrl-C ends.
 const SETTLE_WAIT: Duration = Duration::from_millis(300);
+
 /// The least that a paced sender hands over at once: below a large segment each call would cost more than its
 /// bytes.
 const LEAST_BURST_BYTES: usize = 16 << 10;
@@ -34,7 +34,7 @@ pub(super) fn send(
 ) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     if let Some(name) = &spec.congestion_control {
-        prepare::set_congestion_control(&socket, name)?;
+        spec::set_congestion_control(&socket, name)?;
     }
     let _ = socket.set_tcp_user_timeout(Some(RECEIVER_TIMEOUT));
     if let Some(rate) = spec.bytes_per_second {
@@ -161,5 +161,74 @@ fn receiver_named(error: io::Error) -> io::Error {
             io::Error::new(kind, text)
         }
         _ => error,
+    }
+}
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Looks at one connection.
+#[derive(Debug)]
+pub(super) struct TcpView<'a> {
+    stream: &'a TcpStream,
+    counters: &'a StreamCounters,
+    congestion_control: String,
+    last: Instant,
+}
+
+impl<'a> TcpView<'a> {
+    pub(super) fn new(stream: &'a TcpStream, counters: &'a StreamCounters) -> Self {
+        let view =
+            TcpView { stream, counters, congestion_control: congestion_control(stream), last: clock::now() };
+        view.store();
+        view
+    }
+
+    /// Looks when it is time to.
+    pub(super) fn tick(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.last) >= EVERY {
+            self.last = now;
+            self.store();
+        }
+    }
+
+    /// Looks now.
+    pub(super) fn store(&self) {
+        let Some(sample) = TcpSample::of(self.stream, &self.congestion_control) else { return };
+        if let Ok(mut tcp) = self.counters.tcp.lock() {
+            *tcp = Some(sample);
+        }
+    }
+}
+
+/// Its congestion control; empty where the kernel does not report.
+pub(crate) fn congestion_control(stream: &TcpStream) -> String {
+    let name = socket2::SockRef::from(stream).tcp_congestion().unwrap_or_default();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+impl TcpSample {
+    /// As it is now; none where the kernel does not report.
+    pub(crate) fn of(stream: &TcpStream, congestion_control: &str) -> Option<TcpSample> {
+        let view = connection::view(stream).ok()?;
+        let info = &view.info;
+        Some(TcpSample {
+            retransmits: info.retransmits.into(),
+            rtt_micros: info.rtt_us,
+            rtt_variation_micros: view.rtt_variation_us,
+            // Unmeasured: all ones (struct minmax, include/linux/win_minmax.h).
+            min_rtt_micros: if view.min_rtt_us == u32::MAX { 0 } else { view.min_rtt_us },
+            congestion_window_bytes: u64::from(view.congestion_window_segments)
+                * u64::from(info.segment_bytes),
+            send_window_bytes: view.send_window_bytes.into(),
+            delivery_rate: view.delivery_rate,
+            busy_micros: info.busy_us,
+            receiver_limited_micros: info.receiver_limited_us,
+            send_buffer_limited_micros: info.send_buffer_limited_us,
+            segment_bytes: info.segment_bytes,
+            path_mtu: view.path_mtu,
+            congestion_control: congestion_control.into(),
+        })
     }
 }

@@ -1,17 +1,15 @@
 //! The receiving end of a UDP stream: every datagram looked at and accounted for, feedback for the sender, an
 //! exact end.
 
-use super::super::udp_open;
 use super::super::udp_receive::{BATCH, TrainTaker, answer, held_nanos, receive_trains};
 use super::super::wire::{Feedback, Probe, StreamToken};
-use super::account::{Account, Came};
+use super::account::{Account, Came, Delays, arrival_nanos};
 use super::datagram::{DatagramMessage, Tags};
-use super::delay::{Delays, arrival_nanos};
 use super::{CpuClock, StreamCounters, bump};
-use linerate_system::clock;
-use linerate_system::connection;
+use crate::flow::wire;
 use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
+use linerate_system::{clock, connection};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
@@ -168,9 +166,7 @@ impl Receiver<'_> {
                 let _ = self.socket.set_read_timeout(Some(LATE_WAIT / 3));
             }
             Some(_) => return false,
-            None if udp_open::is_admission(datagram, self.token) => {
-                udp_open::answer(self.socket, self.token, 0)
-            }
+            None if wire::is_admission(datagram, self.token) => wire::answer(self.socket, self.token, 0),
             None => return false,
         }
         true

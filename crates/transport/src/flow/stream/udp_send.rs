@@ -1,38 +1,50 @@
 //! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the
 //! receiver's feedback, or by a rate.
+//!
+//! Datagrams may also go to where nobody receives, at a rate, without a word with the other end: for a switch
+//! that drops them. Who is to receive is asked by all other senders first.
 
 use super::super::source;
 use super::super::udp::{PathFacts, UdpSender};
-use super::super::udp_open;
 use super::super::wire::StreamToken;
-use super::datagram::{DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
-use super::{Content, CpuClock, StreamCounters, StreamSpec, bump, other_end_gone};
-use super::{RECEIVER_TIMEOUT, SendMethod, datagram, receiver_silent};
+use super::datagram::{self, DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
+use super::{
+    Content, CpuClock, RECEIVER_TIMEOUT, SendMethod, StreamCounters, StreamSpec, bump, other_end_gone,
+    receiver_silent,
+};
 use crate::closed_port::ClosedPort;
+use crate::flow::wire;
 use crate::pace::Pace;
-use linerate_system::batch::TrainSender;
-use linerate_system::clock;
-use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
+use linerate_system::segmentation::{
+    MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal, TrainSender,
+};
 use linerate_system::socket::{UDP_HEADERS_V4, forbid_fragments, path_mtu_v4};
-use linerate_system::stop::Stop;
-use linerate_system::{Errno, affinity};
+use linerate_system::stop::{STOP_CHECK, Stop};
+use linerate_system::{Errno, affinity, clock};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const TRAINS_A_CALL: usize = 8;
+
 /// The other end is asked whether it is there this often, and given up after so many times: 5 s.
 const HELLO_WAIT: Duration = Duration::from_millis(100);
+
 const HELLO_TRIES: u32 = 50;
+
 /// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
 const END_WAIT: Duration = Duration::from_millis(25);
+
 const END_TRIES: u32 = 20;
+
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
+
 /// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets
 /// the next send pass.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
+
 /// A sender whose next burst is further off than this says that it is still there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
@@ -116,7 +128,7 @@ fn say_hello(
         }
         let asked = clock::now();
         let _ = socket.send(&tags.message(DatagramMessage::Hello(0)));
-        while let Some(length) = udp_open::receive_until(socket, &mut answer, asked + HELLO_WAIT, stop)? {
+        while let Some(length) = wire::receive_until(socket, &mut answer, asked + HELLO_WAIT, stop)? {
             let answer = &answer[..length];
             if let Some(DatagramMessage::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
                 socket.set_nonblocking(false)?;
@@ -124,8 +136,8 @@ fn say_hello(
                 // a one never is, and over a long path it is the first that is answered.
                 return Ok(Some(PathFacts { receiver_buffer_bytes, trip: clock::since(began) }));
             }
-            if udp_open::is_admission(answer, token) {
-                udp_open::answer(socket, token, 0); // our first answer was lost
+            if wire::is_admission(answer, token) {
+                wire::answer(socket, token, 0); // our first answer was lost
             }
         }
     }
@@ -145,7 +157,7 @@ fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
             return Ok(());
         }
         let until = clock::now() + END_WAIT;
-        while let Some(length) = udp_open::receive_until(socket, &mut answer, until, &never)? {
+        while let Some(length) = wire::receive_until(socket, &mut answer, until, &never)? {
             if matches!(tags.read_message(&answer[..length]), Some(DatagramMessage::Ended)) {
                 return Ok(());
             }
@@ -327,4 +339,59 @@ fn firewall_named(error: io::Error) -> io::Error {
     }
     let text = format!("sending was forbidden: {error}; a firewall of this host may refuse it");
     io::Error::new(error.kind(), text)
+}
+
+/// Trains a call.
+const TRAINS: usize = 8;
+
+/// Sends over a connected socket at the spec's rate until `stop`; how many answers said that nobody listens
+/// on the port (ICMP), which is no fault here.
+pub fn send_blindly(
+    socket: &UdpSocket,
+    spec: &StreamSpec,
+    counters: &StreamCounters,
+    stop: &Stop,
+) -> io::Result<u64> {
+    let Some(rate) = spec.bytes_per_second else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "without a receiver a rate is needed"));
+    };
+    socket.set_write_timeout(Some(STOP_CHECK))?;
+    let most = if spec.method == SendMethod::Datagrams { 1 } else { MOST_SEGMENTS };
+    let segmentation = Segmentation::new(socket, spec.datagram_bytes as usize, most);
+    let mut trains = TrainSender::new(segmentation, TRAINS * MOST_TRAIN_BYTES);
+    source::fill(trains.payload_mut());
+    affinity::wake_on_time();
+    let (mut clock, mut pace, mut unreachable) = (CpuClock::new(), Pace::new(rate, clock::now()), 0);
+    while !stop.is_ended() {
+        if pace.slept(stop) {
+            clock.tick(clock::now(), &counters.cpu_nanos);
+            continue;
+        }
+        let datagram_bytes = trains.segmentation().datagram_bytes();
+        let bytes = pace.burst_bytes(datagram_bytes, trains.most_bytes()) / datagram_bytes * datagram_bytes;
+        match trains.send(socket, bytes) {
+            Ok(taken) => {
+                pace.sent(taken, clock::now());
+                count(counters, taken, trains.segmentation());
+            }
+            Err(SendRefusal::Busy) => {
+                bump(&counters.refused_sends, 1);
+                stop.wait(REFUSED_WAIT);
+            }
+            Err(SendRefusal::SegmentationOff) => {}
+            Err(SendRefusal::PortClosed(_)) => unreachable += 1,
+            Err(SendRefusal::TooLarge(error) | SendRefusal::Failed(error)) => return Err(error),
+        }
+    }
+    clock.store(&counters.cpu_nanos);
+    Ok(unreachable)
+}
+
+fn count(counters: &StreamCounters, taken: usize, segmentation: Segmentation) {
+    counters.progress.add(taken as u64);
+    bump(&counters.datagrams, taken.div_ceil(segmentation.datagram_bytes()) as u64);
+    bump(&counters.calls, 1);
+    if segmentation.is_on() {
+        bump(&counters.trains, taken.div_ceil(segmentation.train_bytes()) as u64);
+    }
 }

@@ -1,13 +1,13 @@
-//! What has been read goes out: one send at a time, in the order of the file.
+//! What has been read goes out: one send at a time, in the order of the file. Without a copy a block that was
+//! sent stays the device's until it says so, while the next ones go out.
 
 use super::error::{WorkerError, sink_error};
-use super::zero_copy::is_refusal;
 use super::{Block, FILE, Sending, Sink, Work};
 use crate::flow::rate_limit::RateLimit;
 use crate::flow::source::Source;
 use linerate_system::Errno;
 use linerate_system::buffers::Lease;
-use linerate_system::queue::{Action, Queue, Transfer};
+use linerate_system::queue::{Action, Queue, Taken, Transfer};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use std::time::Duration;
 /// The most that one send on TCP takes: a larger block goes out in pieces, so that a slow peer shows progress
 /// and a stop is quick.
 pub(super) const MOST_SEND_BYTES: usize = 1 << 20;
+
 /// A worker that reads memory has no file: then the socket is the first.
 const SOCKET_AFTER_FILE: usize = 1;
 
@@ -129,4 +130,73 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 /// The socket had no room within its time limit, or the send was called back: its bytes go out later.
 fn took_nothing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || Errno::from_io_error(error) == Some(Errno::CANCELED)
+}
+
+/// Blocks that are sent and counted, and that the device may still read.
+#[derive(Debug)]
+pub(super) struct Lent {
+    /// By their numbers.
+    blocks: Vec<bool>,
+    count: usize,
+    /// Allocated once.
+    taken: Vec<Taken>,
+}
+
+impl Lent {
+    /// None of so many.
+    pub(super) fn new(blocks: usize) -> Self {
+        Lent { blocks: vec![false; blocks], count: 0, taken: Vec::with_capacity(blocks) }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn add(&mut self, number: usize) {
+        self.blocks[number] = true;
+        self.count += 1;
+    }
+
+    /// The block came back; whether it was lent.
+    pub(super) fn is_back(&mut self, number: usize) -> bool {
+        let lent = std::mem::take(&mut self.blocks[number]);
+        self.count -= usize::from(lent);
+        lent
+    }
+}
+
+impl<Q: Queue + ?Sized> Work<'_, Q> {
+    /// Short pieces cost less copied than pinned, and a rate limit is no matter of what a byte costs.
+    fn sends_zero_copy(&self) -> bool {
+        let worker = &self.worker;
+        worker.zero_copy
+            && worker.rate_limit.is_none()
+            && matches!(worker.sink, Sink::Tcp)
+            && self.queue.zero_copy()
+    }
+
+    /// Sends without a copy that the kernel has taken whole: they are counted, and the next may follow, while their
+    /// blocks are still lent. What was taken in part goes on when its block is back. Whether there were any.
+    pub(super) fn count_taken(&mut self) -> bool {
+        self.queue.taken(&mut self.state.lent.taken);
+        let any = !self.state.lent.taken.is_empty();
+        while let Some(taken) = self.state.lent.taken.pop() {
+            let whole =
+                |sending: &mut Sending| sending.number == taken.number && sending.asked == taken.bytes;
+            let Some(sending) = self.state.sending.take_if(whole) else { continue };
+            self.worker.counters.progress.add(taken.bytes as u64);
+            self.state.digest = sending.digest;
+            self.state.lent.add(sending.number);
+            if matches!(self.state.blocks.front(), Some(Block::Ready { .. })) {
+                self.state.ahead.sent_with_more_ready();
+            }
+        }
+        any
+    }
+}
+
+/// The kernel or the socket has no such sends, or no more memory may be pinned: a copy needs neither.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOMEM, Errno::NOBUFS];
+    refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }

@@ -2,7 +2,7 @@
 
 use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase};
 use crate::admission::{Pending, PendingConnection, Turns};
-use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
+use crate::iperf3::control::{COOKIE_BYTES, Cookie, Iperf3State};
 use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::lock;
 use linerate_system::readiness::is_waiting;

@@ -10,12 +10,11 @@
 
 mod acceptor;
 mod admit;
-mod buffers;
 mod session;
 
+use super::control::Cookie;
 use super::figures::{IntervalProgress, TestOutcome};
 use super::parameters::{MOST_STREAMS, Parameters};
-use super::state::Cookie;
 use crate::admission::{self, PENDING_CONNECTIONS};
 use acceptor::Acceptor;
 use linerate_facts::failure::Failure;

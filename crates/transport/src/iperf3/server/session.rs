@@ -1,19 +1,16 @@
 //! One client's test, from its parameters to its results.
 
-use super::admit::{Gate, NotAdmitted, admit};
-use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, asked, buffers};
+use super::admit::{self, Gate, NotAdmitted, admit};
+use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, asked};
 use crate::admission::canonical;
-use crate::flow::allowance::{Allowance, CATCH_UP};
+use crate::flow::rate_limit::{Allowance, CATCH_UP};
 use crate::iperf3::TestDirection;
-use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
+use crate::iperf3::control::{Control, ControlError, Cookie, Iperf3State, PARAMETERS_BYTES, RESULTS_BYTES};
 use crate::iperf3::data_stream::Iperf3StreamSpec;
-use crate::iperf3::exchange::{results, take_results};
-use crate::iperf3::figures::CpuMeter;
-use crate::iperf3::figures::TestOutcome;
+use crate::iperf3::figures::{CpuMeter, TestOutcome};
 use crate::iperf3::parameters::{Iperf3Refusal, Parameters, number};
-use crate::iperf3::results::Results;
+use crate::iperf3::results::{Results, results_of, take_results};
 use crate::iperf3::running::Recorder;
-use crate::iperf3::state::{Cookie, Iperf3State};
 use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
 use linerate_system::clock::{self, POLL_INTERVAL};
@@ -165,7 +162,7 @@ impl ServerTest<'_> {
         if seconds > limits.seconds {
             return refuse(number::DURATION, format!("{seconds} s, at most {} are allowed", limits.seconds));
         }
-        let streams = u64::from(buffers::streams(&parameters));
+        let streams = u64::from(admit::streams(&parameters));
         if let Some(limit) = limits.bits_per_second
             && parameters.bits_per_second.saturating_mul(streams) > limit
         {
@@ -266,7 +263,7 @@ impl ServerTest<'_> {
         self.control.send_state(Iperf3State::ExchangeResults)?;
         let theirs = self.control.read_json(RESULTS_BYTES, patience, self.stop)?;
         let theirs = Results::from_json(&theirs).or_else(|why| refuse(number::RECEIVE_RESULTS, why))?;
-        self.control.send_json(&results(outcome).to_json())?;
+        self.control.send_json(&results_of(outcome).to_json())?;
         take_results(outcome, &theirs);
         self.control.send_state(Iperf3State::DisplayResults)?;
         // IPERF_DONE, or nothing: the test is over in any case.
@@ -276,7 +273,7 @@ impl ServerTest<'_> {
 }
 
 fn stream_spec(parameters: &Parameters, limits: &Iperf3Limits) -> Iperf3StreamSpec {
-    let streams = buffers::streams(parameters);
+    let streams = admit::streams(parameters);
     let block_bytes = match parameters.protocol {
         Protocol::Tcp => {
             parameters.block_bytes.unwrap_or(TCP_BLOCK_BYTES).clamp(1, (BLOCK_MEMORY / streams).max(64 << 10))

@@ -4,8 +4,8 @@
 use super::{LOOK, RouteSource, Step, TileWork};
 use crate::rtp::DatagramStamp;
 use crate::serve::ahead::{FrameState, Slot};
+use crate::serve::compose;
 use crate::serve::counters::{SenderStage, bump};
-use crate::serve::preview;
 use crate::serve::wire::{SendOutcome, Wire, send_train};
 use linerate_system::queue::Queue;
 use std::sync::atomic::Ordering;
@@ -107,7 +107,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
         let counters = self.sender.counters;
         bump(&counters.frames_sent, 1);
         if let (FrameState::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
-            preview::paint(counters, layout.size(), picture.pixels(), now);
+            compose::paint(counters, layout.size(), picture.pixels(), now);
         }
         self.ahead.hand_on(sending.slot.state, self.pool);
         Step::Now

@@ -1,10 +1,9 @@
 //! The window's own thread: takes the newest frame as soon as the display can have one, and hears what people
-//! and window managers do.
+//! and window managers do. Of its keys q and Escape end it, f is full screen or not.
 
 use super::awake::Awake;
 use super::canvas::Canvas;
 use super::display::{Display, DisplayLost};
-use super::keys::{Keys, WindowKey};
 use super::mailbox::{Frame, Mailbox, WindowEnd, WindowTitle};
 use super::pixels::Fit;
 use super::surface::Surface;
@@ -13,13 +12,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
-use x11rb::protocol::xproto::ClientMessageEvent;
+use x11rb::protocol::xproto::{ClientMessageEvent, ConnectionExt, KeyButMask};
 use x11rb::x11_utils::X11Error;
 
 /// How often the title is written.
 const TITLE: Duration = Duration::from_secs(1);
+
 /// The longest sleep.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
 /// At the end the display is given so long to take the last frame.
 const LAST_FRAME: Duration = Duration::from_millis(300);
 
@@ -204,6 +205,51 @@ fn title(window_title: &WindowTitle, rate: Option<f64>, dropped: u64) -> String 
     let Some(rate) = rate else { return name.clone() };
     let of = of.as_ref().map_or(String::new(), |of| format!(" of {of}"));
     format!("{name}: {rate:.1}{of} frames/s, {} lost", lost + dropped)
+}
+
+/// Numbers of keys' symbols (keysymdef.h).
+const ESCAPE: u32 = 0xff1b;
+
+const END: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
+
+const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowKey {
+    End,
+    FullScreen,
+}
+
+/// The keyboard's layout, as far as it matters.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    wishes: Vec<(u8, WindowKey)>,
+}
+
+impl Keys {
+    /// As the keyboard is laid out now.
+    pub(crate) fn read(display: &Display) -> Result<Keys, DisplayLost> {
+        let setup = display.connection.setup();
+        let (first, count) = (setup.min_keycode, setup.max_keycode - setup.min_keycode + 1);
+        let mapping = display.connection.get_keyboard_mapping(first, count)?.reply()?;
+        let per_key = usize::from(mapping.keysyms_per_keycode).max(1);
+        let wish = |symbols: &[u32]| {
+            let any = |of: &[u32]| symbols.iter().any(|symbol| of.contains(symbol));
+            if any(&END) { Some(WindowKey::End) } else { any(&FULL_SCREEN).then_some(WindowKey::FullScreen) }
+        };
+        let keys = (first..=u8::MAX).zip(mapping.keysyms.chunks(per_key));
+        Ok(Keys { wishes: keys.filter_map(|(key, symbols)| Some((key, wish(symbols)?))).collect() })
+    }
+
+    /// What pressing this key asks for; with Control or Alt it is somebody else's.
+    fn wish(&self, key: u8, modifiers: KeyButMask) -> Option<WindowKey> {
+        let others = KeyButMask::CONTROL | KeyButMask::MOD1 | KeyButMask::MOD4;
+        if u16::from(modifiers) & u16::from(others) != 0 {
+            return None;
+        }
+        self.wishes.iter().find(|(of, _)| *of == key).map(|(_, wish)| *wish)
+    }
 }
 
 #[cfg(test)]

@@ -2,22 +2,20 @@
 //!
 //! The screen gives each frame at its deadline, and never waits: a window has a thread of its own (`keeper`),
 //! which takes the newest frame out of a `mailbox`; what the display could not take in time is counted.
-//! `display` is the connection, `outputs` what there is to cover, `surface` the window, `canvas` the way of
+//! `display` is the connection, `surface` the window and the outputs that it can cover, `canvas` the way of
 //! the pixels, `pixels` what becomes of them.
 
 mod awake;
 mod canvas;
 mod display;
 mod keeper;
-mod keys;
 mod mailbox;
-mod outputs;
 mod pixels;
 mod surface;
 
-pub use outputs::{DisplayOutput, outputs};
+pub use surface::{DisplayOutput, outputs};
 
-use super::output::{Output, ShowResult, WindowSummary};
+use super::{Output, ShowResult, WindowSummary};
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use display::{Display, DisplayLost};
@@ -77,9 +75,9 @@ impl ScreenWindow {
             WindowPlacement::Desktop { size } => (*size, None, None),
             WindowPlacement::At { x, y, size } => (Some(*size), Some((*x, *y)), None),
             WindowPlacement::FullScreen { output } => {
-                let all = outputs::all(&display).map_err(&told)?;
+                let all = surface::all_outputs(&display).map_err(&told)?;
                 let place = (spec.index, spec.screens);
-                (None, None, Some(outputs::chosen(&all, output.as_deref(), place)?))
+                (None, None, Some(surface::chosen(&all, output.as_deref(), place)?))
             }
         };
         let wanted = Wanted { size, at, frame: spec.frame, output, index: spec.index };

@@ -2,14 +2,21 @@
 //!
 //! Full screen is asked of the window manager (EWMH). Walls often run without one; then the window covers its
 //! output by itself, as one that no manager would touch (override-redirect).
+//!
+//! What is full screen covers one of the outputs of a display.
+//!
+//! These are RandR's monitors: each output that shows something, an output of two halves as one, and whatever
+//! else somebody has declared to be one (`xrandr --setmonitor`), so that a large display can be cut into
+//! several screens of a wall.
 
 use super::canvas::Target;
 use super::display::{Atoms, Display, DisplayLost};
-use super::outputs::{self, DisplayOutput};
 use super::pixels::largest;
 use crate::geometry::Size;
+use linerate_facts::failure::Failure;
 use x11rb::connection::Connection;
 use x11rb::properties::{WmSizeHints, WmSizeHintsSpecification};
+use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ClientMessageEvent, ColormapAlloc, ConfigureNotifyEvent,
     ConfigureWindowAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask, InputFocus, PropMode,
@@ -19,6 +26,7 @@ use x11rb::wrapper::ConnectionExt as _;
 
 /// Of Motif's hints: the third number says which decorations there are.
 const MOTIF_DECORATIONS: u32 = 1 << 1;
+
 /// Until the first frame tells its size.
 const UNKNOWN_SIZE: Size = Size { width: 640, height: 400 };
 
@@ -177,10 +185,10 @@ impl Surface {
         if on {
             self.normal = (self.position.0, self.position.1, self.size);
             let middle = |at: i32, length: u32| at + (length / 2).cast_signed();
-            let outputs = outputs::all(display)?;
+            let outputs = all_outputs(display)?;
             let (across, down) =
                 (middle(self.position.0, self.size.width), middle(self.position.1, self.size.height));
-            if let Some(output) = outputs::at(&outputs, across, down) {
+            if let Some(output) = output_at(&outputs, across, down) {
                 (x, y, size) = (output.x, output.y, output.size);
             }
         }
@@ -288,7 +296,7 @@ impl Surface {
 
 /// The frame's size, or as much of it as the display's first output holds.
 fn fitting(display: &Display, frame: Size) -> Size {
-    let output = outputs::all(display).ok().and_then(|outputs| {
+    let output = all_outputs(display).ok().and_then(|outputs| {
         outputs.iter().find(|output| output.primary).or(outputs.first()).map(|output| output.size)
     });
     let most = output.unwrap_or(display.root_size);
@@ -320,4 +328,112 @@ fn blank_cursor(display: &Display, window: u32) -> Result<u32, DisplayLost> {
     connection.free_gc(context)?;
     connection.free_pixmap(pixmap)?;
     Ok(cursor)
+}
+
+/// One output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisplayOutput {
+    /// As `xrandr --listmonitors` tells it, such as `DP-1`.
+    pub name: String,
+    /// Its upper left corner on the display, pixels.
+    pub x: i32,
+    pub y: i32,
+    pub size: Size,
+    pub primary: bool,
+    /// Its number among RandR's monitors, for window managers.
+    pub number: u32,
+}
+
+/// The outputs of the display that `DISPLAY` names, row by row; `without`: the options that need none.
+pub fn outputs(without: &str) -> Result<Vec<DisplayOutput>, Failure> {
+    let display = Display::connect(without)?;
+    all_outputs(&display)
+        .map_err(|DisplayLost(why)| Failure::Lacks(format!("the outputs of {}: {why}", display.name)))
+}
+
+/// The outputs of a display, row by row; the whole of it where it cannot tell (RandR before 1.5).
+pub(crate) fn all_outputs(display: &Display) -> Result<Vec<DisplayOutput>, DisplayLost> {
+    let connection = &display.connection;
+    let mut outputs = Vec::new();
+    if display.has(randr::X11_EXTENSION_NAME)? {
+        let version = connection.randr_query_version(1, 5)?.reply()?;
+        if (version.major_version, version.minor_version) >= (1, 5) {
+            let monitors = connection.randr_get_monitors(display.root, true)?.reply()?.monitors;
+            for (monitor, number) in monitors.into_iter().zip(0..) {
+                let name = connection.get_atom_name(monitor.name)?.reply()?.name;
+                outputs.push(DisplayOutput {
+                    name: String::from_utf8_lossy(&name).into_owned(),
+                    x: monitor.x.into(),
+                    y: monitor.y.into(),
+                    size: Size { width: monitor.width.into(), height: monitor.height.into() },
+                    primary: monitor.primary,
+                    number,
+                });
+            }
+        }
+    }
+    if outputs.is_empty() {
+        let (name, size) = ("screen".into(), display.root_size);
+        outputs.push(DisplayOutput { name, x: 0, y: 0, size, primary: true, number: 0 });
+    }
+    outputs.sort_by_key(|output| (output.y, output.x));
+    Ok(outputs)
+}
+
+/// The output for the screen of this index among `screens`: the named one; else the primary one for a single
+/// screen, one after the other for several.
+pub(crate) fn chosen(
+    outputs: &[DisplayOutput],
+    name: Option<&str>,
+    (index, screens): (usize, usize),
+) -> Result<DisplayOutput, Failure> {
+    let found = match name {
+        Some(name) => outputs.iter().find(|output| output.name == name),
+        None if screens == 1 => outputs.iter().find(|output| output.primary).or(outputs.first()),
+        None => outputs.get(index),
+    };
+    found.cloned().ok_or_else(|| {
+        let there: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+        let there = there.join(", ");
+        Failure::Lacks(match name {
+            Some(name) => format!("--full-screen {name}: there is no such output; this display has {there}"),
+            None => format!(
+                "--full-screen: {screens} screens, and this display has {} output(s), {there}: name one for \
+                 each --listen, or use --window",
+                outputs.len()
+            ),
+        })
+    })
+}
+
+/// The output that a point lies on, else the first.
+fn output_at(outputs: &[DisplayOutput], x: i32, y: i32) -> Option<&DisplayOutput> {
+    let within = |from: i32, length: u32, at: i32| (from..from.saturating_add_unsigned(length)).contains(&at);
+    let holds = |output: &&DisplayOutput| {
+        within(output.x, output.size.width, x) && within(output.y, output.size.height, y)
+    };
+    outputs.iter().find(holds).or(outputs.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(name: &str, x: i32, primary: bool) -> DisplayOutput {
+        let size = Size { width: 1920, height: 1080 };
+        DisplayOutput { name: name.into(), x, y: 0, size, primary, number: 0 }
+    }
+
+    #[test]
+    fn an_output_is_named_or_dealt_out() {
+        let outputs = [output("DP-1", 0, false), output("DP-2", 1920, true)];
+        let name = |name, place| chosen(&outputs, name, place).map(|output| output.name);
+        assert_eq!(name(None, (0, 1)).expect("the primary one"), "DP-2");
+        assert_eq!(name(None, (0, 2)).expect("the first"), "DP-1");
+        assert_eq!(name(Some("DP-1"), (1, 2)).expect("the named one"), "DP-1");
+        let message = name(Some("HDMI-1"), (0, 1)).expect_err("none").to_string();
+        assert!(message.contains("DP-1, DP-2"), "{message}");
+        assert!(name(None, (2, 3)).expect_err("none").to_string().contains("3 screens"));
+        assert_eq!(output_at(&outputs, 2000, 5).map(|output| output.name.as_str()), Some("DP-2"));
+    }
 }

@@ -1,31 +1,36 @@
-//! Which process moves how much, and uses the CPUs. The work of one reading is bounded, so that it comes each second: of thousands of
-//! processes those that moved something lately are read each time, the others in turn.
+//! Which process moves how much, and uses the CPUs. The work of one reading is bounded, so that it comes each
+//! second: of thousands of processes those that moved something lately are read each time, the others in turn.
 
 mod connections;
-mod cpu_allowance;
 mod storage;
 
 use crate::model::{BUSIEST_BY_CPU, ProcessRates, Processes};
 use connections::{Connections, Traffic};
-use cpu_allowance::CpuAllowance;
 use linerate_facts::counters::rates::rounded;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::counters::thread_cpu;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::StorageTable;
 
 /// A view shows fewer; a recording keeps them all.
 const MOST_SHOWN: usize = 64;
+
 /// CPU time of a reading: a little less than what a source that is asked each second may take (`pace`).
 const READING: Duration = Duration::from_micros(2200);
+
 /// Of that, until when processes are asked; the rest is for the owners of sockets.
 const ASKING: Duration = Duration::from_micros(1500);
+
 /// The first readings take more, so that all processes are known and have rates after some seconds: thousands take
 /// some ten milliseconds.
 pub(crate) const FIRST_READINGS: u32 = 2;
+
 const FIRST: Duration = Duration::from_millis(50);
+
 const NO_UDP: &str = "the kernel counts no bytes of a UDP socket";
+
 const NOT_LIVE: &str = "a recorded machine has no connections";
 
 /// A reading has the rates since the reading before.
@@ -97,6 +102,43 @@ fn leave_out(busiest: &mut Vec<ProcessRates>) -> u64 {
     busiest.append(&mut rest);
     busiest.sort_by(by_bytes);
     left_out.iter().filter(|one| one.bytes_per_second() > 0.0).count() as u64
+}
+
+/// CPU time of the calling thread, which reads.
+#[derive(Clone, Copy, Debug)]
+struct CpuAllowance {
+    /// None: as much as it takes.
+    until: Option<Duration>,
+    /// Processes that are asked at most.
+    processes: usize,
+}
+
+/// Some ten microseconds each: more than fit into the time of a reading.
+const MOST_ASKED: usize = 256;
+
+impl CpuAllowance {
+    /// So much from now on.
+    fn of(most: Duration) -> Self {
+        CpuAllowance { until: Some(thread_cpu() + most), processes: MOST_ASKED }
+    }
+
+    /// So much from now on, for as many processes as it does for.
+    fn of_all(most: Duration) -> Self {
+        CpuAllowance { processes: usize::MAX, ..CpuAllowance::of(most) }
+    }
+
+    /// A recorded machine stands still.
+    fn unlimited() -> Self {
+        CpuAllowance { until: None, processes: MOST_ASKED }
+    }
+
+    fn is_limited(self) -> bool {
+        self.until.is_some()
+    }
+
+    fn is_spent(self) -> bool {
+        self.until.is_some_and(|until| thread_cpu() >= until)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The storage bytes and the CPU time of processes: a table of all, of which each reading asks as many as its own CPU
 //! time allows.
 
-use super::cpu_allowance::CpuAllowance;
+use super::CpuAllowance;
 use crate::model::{LEAST_CPUS, ProcessRates};
 use linerate_facts::counters::ProcessReading;
 use linerate_facts::sysroot::Sysroot;

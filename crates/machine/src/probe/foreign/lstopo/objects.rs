@@ -1,7 +1,7 @@
 //! The objects of a topology, taken out of its tree with what is above each.
 
-use super::super::hwset;
 use super::super::topology_xml::TopologyError;
+use crate::probe::foreign::topology_xml;
 use roxmltree::Node;
 
 /// Members of all sets together, and objects; no server comes near.
@@ -165,7 +165,7 @@ impl Objects {
 
     /// A set; absent or endless is empty. The error is a sentence.
     fn set(&mut self, text: Option<&str>) -> Result<Vec<u32>, String> {
-        let set = text.and_then(hwset::parse).unwrap_or_default();
+        let set = text.and_then(topology_xml::parse_set).unwrap_or_default();
         self.members += set.len();
         match self.members > MOST_MEMBERS {
             true => Err("the sets of processors and nodes are larger than any server's".into()),

@@ -6,7 +6,6 @@
 //! processor's number of channels is no reading.
 
 mod lettered;
-mod numbered;
 mod worded;
 
 use super::Firmware;
@@ -76,7 +75,7 @@ pub(super) fn infer(firmware: &Firmware) -> MemoryChannels {
     if !board.slots.iter().any(|slot| slot.populated) {
         return board.unknown("no slot holds a module");
     }
-    let readings: [fn(&ChannelEvidence) -> Reading; 3] = [worded::read, lettered::read, numbered::read];
+    let readings: [fn(&ChannelEvidence) -> Reading; 3] = [worded::read, lettered::read, worded::read_numbers];
     // The first reason that is more than "not so" is the one to give.
     let mut why = String::new();
     let mut contradicted = false;
@@ -100,7 +99,7 @@ pub(super) fn infer(firmware: &Firmware) -> MemoryChannels {
     }
     let mut inferred = board.unknown(&why);
     // Where names and processor contradict each other, the number of its channels proves nothing.
-    if let Some(channels) = numbered::by_occupancy(&board).filter(|_| !contradicted) {
+    if let Some(channels) = worded::by_occupancy(&board).filter(|_| !contradicted) {
         inferred.populated = Fact::Known(channels);
         inferred.confidence = Confidence::Low;
     }
