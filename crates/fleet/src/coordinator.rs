@@ -1,17 +1,18 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::error::{FleetError, JoinError};
-use crate::gather::{Joining, JoiningMember, accept, named};
+use crate::conversation::{Conversation, GatheredMember, WindowSettings};
+use crate::error::FleetError;
+use crate::gather::{Gathering, Joining, JoiningMember, accept};
 use crate::launch::{LaunchedMembers, start_own};
+use crate::link::MemberLinks;
 use crate::member::own_addresses;
 use crate::names::NameLookup;
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::rounds::measure;
-use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
-use crate::window::{Conversation, GatheredMember, WindowSettings};
+use crate::spec::{FleetEvent, FleetSpec, FleetStart};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::fleet::{AbsentHost, FleetGrouping, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{FleetGrouping, FleetPattern, FleetResult};
 use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
 use linerate_system::stop::Stop;
@@ -28,8 +29,6 @@ const WARM_UP_SHARE: f64 = 0.6;
 const MOST_WARM_UP_SECONDS: f64 = 0.3;
 /// A time to look at `stop` while members come.
 const LOOK: Duration = Duration::from_millis(50);
-/// Where nobody says how many there are: no more are awaited when none has come for this long.
-const NO_MORE: Duration = Duration::from_secs(3);
 /// Who has not come after this is named, though it may still come.
 const NAMED: Duration = Duration::from_secs(4);
 
@@ -59,16 +58,19 @@ pub fn coordinate(
         };
         let lookup = NameLookup::start(listed);
         let mut launched = launch(spec, &addresses, key)?;
-        let gathered = gather(spec, &joins, &mut launched, stop, listening);
+        let gathered = gather((spec, listed), &joins, &mut launched, stop, listening);
         drop(closing);
         drop((rendezvous, home_file));
-        let (joined, absent, errors) = gathered?;
-        let members = named(joined, listed)
-            .into_iter()
-            .map(|(name, member)| {
-                data_address(spec, &member, &name).map(|at| GatheredMember::new(name, member, at))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut gathered = gathered?;
+        let joined = gathered.end();
+        gathered.absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
+        let (mut members, mut links) = (Vec::new(), Vec::new());
+        for (name, member) in joined? {
+            let address = data_address(spec, &member, &name)?;
+            let JoiningMember { link, hello, clock } = member;
+            members.push(GatheredMember { name, address, hello, clock, machine: None, lost: None });
+            links.push(link);
+        }
         one_family(&members)?;
         let mut result = FleetResult {
             pattern: spec.pattern,
@@ -79,8 +81,8 @@ pub fn coordinate(
                 .then_some(FleetGrouping::Rack),
             servers: spec.servers.clone(),
             rate_limit_bytes_per_second: spec.rate_limit,
-            absent,
-            errors,
+            absent: gathered.absent,
+            errors: gathered.errors,
             ..FleetResult::default()
         };
         let settings = WindowSettings {
@@ -90,7 +92,8 @@ pub fn coordinate(
             rate_limit: spec.rate_limit,
             asks: spec.pattern == FleetPattern::Incast,
         };
-        let mut conversation = Conversation::begin(scope, members, zero, settings);
+        let wire = Box::new(MemberLinks::listen(scope, links));
+        let mut conversation = Conversation::begin(members, wire, zero, settings);
         measure(spec, &lookup, &mut conversation, &mut result, stop, listening);
         conversation.leave();
         launched.end();
@@ -164,105 +167,32 @@ fn launch(spec: &FleetSpec, addresses: &[String], key: &Key) -> Result<LaunchedM
     })
 }
 
-type Gathered = (Vec<JoiningMember>, Vec<AbsentHost>, Vec<String>);
-
 /// Awaits the members.
-fn gather(
-    spec: &FleetSpec,
+fn gather<'a>(
+    (spec, hosts): (&FleetSpec, &'a [String]),
     joins: &mpsc::Receiver<Joining>,
     launched: &mut LaunchedMembers,
     stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
-) -> Result<Gathered, FleetError> {
-    let hosts: &[String] = match &spec.start {
-        FleetStart::Launch { hosts, .. } => hosts,
-        FleetStart::Job => &[],
-    };
-    let listed = (!hosts.is_empty()).then_some(hosts.len());
-    let (mut joined, mut absent, mut errors): Gathered = Default::default();
-    let (began, mut last) = (clock::now(), clock::now());
-    let (mut over, mut named) = (false, false);
+) -> Result<Gathering<'a>, FleetError> {
+    let mut gathering = Gathering::begin(hosts, spec.members, spec.patience);
+    let (began, mut named) = (clock::now(), false);
     loop {
-        match joins.recv_timeout(LOOK) {
-            Ok(Ok(member)) => {
-                joined.push(*member);
-                last = clock::now();
-            }
-            Ok(Err(JoinError::Broken(broken))) => {
-                tracing::info!(%broken, "a member was lost while it joined")
-            }
-            Ok(Err(error)) => errors.push(error.to_string()),
-            Err(_) => {}
+        if let Ok(joining) = joins.recv_timeout(LOOK) {
+            gathering.take(joining);
         }
         if stop.is_ended() {
             return Err(FleetError::Stopped);
         }
-        for end in launched.ended() {
-            tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
-            match end.host {
-                Some(name) if !joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
-                    absent.push(AbsentHost { name, why: end.why });
-                }
-                Some(_) => {}
-                // It ran for all of them: those that are not there will not come.
-                None => {
-                    over = true;
-                    errors.push(end.why);
-                }
-            }
+        launched.ended().into_iter().for_each(|end| gathering.launcher_ended(end));
+        if gathering.is_complete() {
+            return Ok(gathering);
         }
-        let of_job = joined.iter().find_map(|member| member.hello.size).map(|size| size as usize);
-        let expected = spec.members.or(listed).or(of_job);
-        let all = expected.is_some_and(|expected| {
-            joined.len() + absent.len() + errors_of_members(&errors, over) >= expected
-        });
-        let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && clock::since(last) > NO_MORE;
-        let late = clock::since(began) > spec.patience;
-        if !named && !all && clock::since(began) > NAMED {
+        if !named && clock::since(began) > NAMED {
             named = true;
-            listening(FleetEvent::Waiting(&missing(hosts, &joined, &absent)));
-        }
-        if all || quiet || over || late {
-            let named = missing(hosts, &joined, &absent);
-            // Names that no member bears may be aliases of those that came.
-            if late && joined.len() + absent.len() < expected.unwrap_or(0) {
-                let why = format!("it did not connect within {:.0} s", spec.patience.as_secs_f64());
-                absent.extend(named.into_iter().map(|name| AbsentHost { name, why: why.clone() }));
-                if hosts.is_empty() {
-                    let expected = expected.unwrap_or_default();
-                    errors.push(format!("{} of {expected} members {why}", expected - joined.len()));
-                }
-            }
-            absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
-            if joined.len() >= LEAST_MEMBERS {
-                return Ok((joined, absent, errors));
-            }
-            let first = absent.first().map(|host| format!("{}: {}", host.name, host.why));
-            return Err(FleetError::TooFew {
-                joined: joined.len(),
-                expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
-                seconds: clock::since(began).as_secs_f64(),
-                why: first.or_else(|| errors.first().cloned()).unwrap_or_else(|| {
-                    "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()
-                }),
-            });
+            listening(FleetEvent::Waiting(&gathering.missing()));
         }
     }
-}
-
-/// Hosts of the list that are neither there nor known to be absent.
-fn missing(hosts: &[String], joined: &[JoiningMember], absent: &[AbsentHost]) -> Vec<String> {
-    let missing = hosts.iter().filter(|name| {
-        let came =
-            |member: &JoiningMember| member.hello.name.as_ref() == Some(name) || member.hello.host == **name;
-        !joined.iter().any(came) && !absent.iter().any(|one| one.name == **name)
-    });
-    missing.cloned().collect()
-}
-
-/// Members that were refused count as having come.
-fn errors_of_members(errors: &[String], over: bool) -> usize {
-    if over { 0 } else { errors.len() }
 }
 
 /// Where a member takes data.

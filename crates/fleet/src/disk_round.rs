@@ -1,17 +1,17 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
+use crate::conversation::Conversation;
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
 use crate::schedule::doubling;
 use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
-use crate::window::{Conversation, LEAD};
+use crate::window::LEAD;
 use linerate_measure::measure::access::FileLayout;
 use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
-use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 /// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
@@ -126,10 +126,8 @@ impl Conversation {
             let request = Box::new(spec.request(member, members, &id, limit));
             self.ask(member, &MemberRequest::PrepareDisks { window: 0, request });
         }
-        let mut waiting: HashSet<usize> =
-            taking_part.iter().copied().filter(|member| !self.is_lost(*member)).collect();
         let mut failures = Vec::new();
-        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
+        self.collect(taking_part.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::Ready { failures: failed, .. } => {
                 failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
                 true
@@ -147,19 +145,16 @@ impl Conversation {
         stop: &Stop,
     ) -> (FleetWindow, Vec<FleetDisk>) {
         let window = number as u32;
-        let at = (clock::since(self.zero) + LEAD).as_nanos() as i64;
+        let at = self.now_nanos() + LEAD.as_nanos() as i64;
         let writes = plan.direction == DiskDirection::Write;
-        let mut waiting = HashSet::new();
-        for member in plan.members.iter().copied().filter(|member| !self.is_lost(*member)).collect::<Vec<_>>()
-        {
+        for member in plan.members.iter().copied() {
             let at_nanos = at + self.members[member].clock.offset_nanos;
             self.ask(member, &MemberRequest::BeginDisks { window, at_nanos, writes });
-            waiting.insert(member);
         }
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         let mut begins = Vec::new();
         let mut reports: Vec<(usize, DiskReport)> = Vec::new();
-        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
+        self.collect(plan.members.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
                 begins.push(began_nanos - offsets[from]);
                 reports.extend(disks.into_iter().map(|disk| {

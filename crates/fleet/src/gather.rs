@@ -1,9 +1,12 @@
 //! The members come: each connection shows the key, says who it is, and has its clock read, on a thread of its
 //! own; who does not come in time is named.
 
-use crate::error::JoinError;
+use crate::error::{FleetError, JoinError};
+use crate::launch::LaunchEnd;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
+use crate::spec::LEAST_MEMBERS;
+use linerate_measure::run::fleet::AbsentHost;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::admission::{Permits, TIME_TO_PROVE, accept_all, prepare_control};
@@ -20,10 +23,14 @@ const MOST_PENDING: usize = 256;
 const CLOCK_READINGS: usize = 8;
 /// An answer of a member that was just started, on a host that is busy starting others.
 const ANSWER: Duration = Duration::from_secs(5);
+/// The coordinator itself did not run for this long: what it did not hear meanwhile says nothing.
+const STANDSTILL: Duration = Duration::from_millis(1000);
+/// Where nobody says how many there are: no more are awaited when none has come for this long.
+const NO_MORE: Duration = Duration::from_secs(3);
 
-/// A member at the door.
-pub(crate) struct JoiningMember {
-    pub link: MemberLink,
+/// Who has said hello.
+pub(crate) struct JoiningMember<L = MemberLink> {
+    pub link: L,
     pub hello: MemberHello,
     pub clock: ClockReading,
 }
@@ -40,7 +47,28 @@ pub(crate) struct ClockReading {
 }
 
 /// What came of one connection.
-pub(crate) type Joining = Result<Box<JoiningMember>, JoinError>;
+pub(crate) type Joining<L = MemberLink> = Result<Box<JoiningMember<L>>, JoinError>;
+
+/// How long this process has run, as far as it looked.
+pub(crate) struct AwakeTime {
+    looked: Instant,
+    pub woke: Instant,
+}
+
+impl AwakeTime {
+    pub(crate) fn begin() -> AwakeTime {
+        let now = clock::now();
+        AwakeTime { looked: now, woke: now }
+    }
+
+    pub(crate) fn look(&mut self) {
+        let now = clock::now();
+        if now.saturating_duration_since(self.looked) > STANDSTILL {
+            self.woke = now;
+        }
+        self.looked = now;
+    }
+}
 
 /// Accepts until `closed`; every member, and everyone with the key who cannot be one, goes to `joined`.
 pub(crate) fn accept<'scope>(
@@ -126,9 +154,121 @@ fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinErro
     })
 }
 
+/// Who has come, and who will not.
+pub(crate) struct Gathering<'a, L = MemberLink> {
+    /// Hosts that were started by their names.
+    hosts: &'a [String],
+    /// How many members there will be, where that is known.
+    members: Option<usize>,
+    patience: Duration,
+    joined: Vec<JoiningMember<L>>,
+    pub absent: Vec<AbsentHost>,
+    pub errors: Vec<String>,
+    /// A launcher that ran for all of them has ended: those that are not there will not come.
+    over: bool,
+    began: Instant,
+    last: Instant,
+}
+
+impl<'a, L> Gathering<'a, L> {
+    pub(crate) fn begin(hosts: &'a [String], members: Option<usize>, patience: Duration) -> Self {
+        let (joined, absent, errors) = Default::default();
+        let began = clock::now();
+        Gathering { hosts, members, patience, joined, absent, errors, over: false, began, last: began }
+    }
+
+    pub(crate) fn take(&mut self, joining: Joining<L>) {
+        match joining {
+            Ok(member) => {
+                self.joined.push(*member);
+                self.last = clock::now();
+            }
+            Err(JoinError::Broken(broken)) => {
+                tracing::info!(%broken, "a member was lost while it joined")
+            }
+            Err(error) => self.errors.push(error.to_string()),
+        }
+    }
+
+    pub(crate) fn launcher_ended(&mut self, end: LaunchEnd) {
+        tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
+        match end.host {
+            Some(name) if !self.joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
+                self.absent.push(AbsentHost { name, why: end.why });
+            }
+            Some(_) => {}
+            None => {
+                self.over = true;
+                self.errors.push(end.why);
+            }
+        }
+    }
+
+    fn expected(&self) -> Option<usize> {
+        let of_job = self.joined.iter().find_map(|member| member.hello.size).map(|size| size as usize);
+        self.members.or((!self.hosts.is_empty()).then_some(self.hosts.len())).or(of_job)
+    }
+
+    /// How many are still to come, where it is known. Members that were refused have come.
+    fn lacking(&self) -> Option<usize> {
+        let refused = if self.over { 0 } else { self.errors.len() };
+        Some(self.expected()?.saturating_sub(self.joined.len() + self.absent.len() + refused))
+    }
+
+    /// Hosts of the list that are neither there nor known to be absent.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let missing = self.hosts.iter().filter(|name| {
+            let came = |member: &JoiningMember<L>| {
+                member.hello.name.as_ref() == Some(name) || member.hello.host == **name
+            };
+            !self.joined.iter().any(came) && !self.absent.iter().any(|one| one.name == **name)
+        });
+        missing.cloned().collect()
+    }
+
+    fn is_late(&self) -> bool {
+        clock::since(self.began) > self.patience
+    }
+
+    /// No more is waited for.
+    pub(crate) fn is_complete(&self) -> bool {
+        let quiet = self.expected().is_none()
+            && self.joined.len() >= LEAST_MEMBERS
+            && clock::since(self.last) > NO_MORE;
+        self.lacking() == Some(0) || quiet || self.over || self.is_late()
+    }
+
+    /// The members with their names; those that did not come are among the absent then.
+    pub(crate) fn end(&mut self) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
+        let expected = self.expected();
+        // Names that no member bears may be aliases of those that came.
+        if self.is_late() && self.joined.len() + self.absent.len() < expected.unwrap_or(0) {
+            let why = format!("it did not connect within {:.0} s", self.patience.as_secs_f64());
+            let absent = self.missing().into_iter().map(|name| AbsentHost { name, why: why.clone() });
+            self.absent.extend(absent.collect::<Vec<_>>());
+            if self.hosts.is_empty() {
+                let expected = expected.unwrap_or_default();
+                self.errors.push(format!("{} of {expected} members {why}", expected - self.joined.len()));
+            }
+        }
+        if self.joined.len() >= LEAST_MEMBERS {
+            return Ok(named(std::mem::take(&mut self.joined), self.hosts));
+        }
+        let first = self.absent.first().map(|host| format!("{}: {}", host.name, host.why));
+        Err(FleetError::TooFew {
+            joined: self.joined.len(),
+            expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
+            seconds: clock::since(self.began).as_secs_f64(),
+            why: first
+                .or_else(|| self.errors.first().cloned())
+                .unwrap_or_else(|| "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()),
+        })
+    }
+}
+
 /// Names in the order of the list, then by rank, then by name; no two are alike.
-pub(crate) fn named(joined: Vec<JoiningMember>, listed: &[String]) -> Vec<(String, JoiningMember)> {
-    let mut named: Vec<(String, JoiningMember)> = Vec::new();
+fn named<L>(joined: Vec<JoiningMember<L>>, listed: &[String]) -> Vec<(String, JoiningMember<L>)> {
+    let mut named: Vec<(String, JoiningMember<L>)> = Vec::new();
     for member in joined {
         let taken = |name: &str| named.iter().any(|(other, _)| other == name);
         let host = &member.hello.host;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod conversation;
 mod coordinator;
 mod differences;
 mod disk_round;
@@ -18,7 +19,6 @@ mod fair;
 mod flows;
 mod gather;
 mod groups;
-mod host_load;
 mod hosts;
 mod incast;
 mod job;

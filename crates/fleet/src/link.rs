@@ -1,15 +1,17 @@
 //! The channel of a coordinator and a member: the same Noise channel as the agent's, read by a thread of its own
-//! and written by anyone.
+//! and written by anyone; and those of all members of a coordinator.
 
-use crate::protocol::MESSAGE_LIMIT_BYTES;
-use linerate_system::lock;
+use crate::protocol::{MESSAGE_LIMIT_BYTES, MemberReply, MemberRequest};
+use linerate_system::{clock, lock};
 use linerate_transport::agent::{Broken, Channel, ChannelReceiver, ChannelSender, DeadlineStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
 
 /// A message is small, and its reader is always there: a write that takes longer has nobody at its other end.
 const WRITE: Duration = Duration::from_secs(3);
@@ -69,5 +71,73 @@ impl MemberLink {
     pub(crate) fn end(&self) {
         // It may have ended by itself.
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// What a coordinator hears from its members and says to them, by their numbers.
+pub(crate) trait MemberWire {
+    fn send(&self, number: usize, request: &MemberRequest) -> Result<(), Broken>;
+
+    /// The next reply of any member, signs of life left out; none within this time.
+    fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)>;
+
+    /// When something came from this member last.
+    fn heard(&self, number: usize) -> Instant;
+
+    /// Ends the connection of this member.
+    fn end(&self, number: usize);
+}
+
+/// The links of all members.
+pub(crate) struct MemberLinks {
+    /// Each with the moment when something came last, written by the thread that listens: a sign of life wakes nobody else.
+    members: Vec<(MemberLink, Arc<Mutex<Instant>>)>,
+    replies: Receiver<(usize, Result<MemberReply, Broken>)>,
+}
+
+impl MemberLinks {
+    /// Listens to each member on a thread of its own.
+    pub(crate) fn listen<'scope>(scope: &'scope Scope<'scope, '_>, links: Vec<MemberLink>) -> MemberLinks {
+        let (sender, replies) = channel();
+        let listen = |(number, link): (usize, MemberLink)| {
+            let heard = Arc::new(Mutex::new(clock::now()));
+            let (reading, noted, replying) = (link.clone(), Arc::clone(&heard), sender.clone());
+            let started = Builder::new().name("member".into()).spawn_scoped(scope, move || {
+                loop {
+                    let reply = reading.receive();
+                    *lock(&noted) = clock::now();
+                    let ended = reply.is_err();
+                    let is_sign = matches!(reply, Ok(MemberReply::Alive));
+                    if !is_sign && replying.send((number, reply)).is_err() || ended {
+                        return;
+                    }
+                }
+            });
+            if let Err(error) = started {
+                let error = io::Error::other(format!("no thread to listen to it: {error}"));
+                // The receiver is here.
+                let _ = sender.send((number, Err(Broken::Io(error))));
+            }
+            (link, heard)
+        };
+        MemberLinks { members: links.into_iter().enumerate().map(listen).collect(), replies }
+    }
+}
+
+impl MemberWire for MemberLinks {
+    fn send(&self, number: usize, request: &MemberRequest) -> Result<(), Broken> {
+        self.members[number].0.send(request)
+    }
+
+    fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)> {
+        self.replies.recv_timeout(within).ok()
+    }
+
+    fn heard(&self, number: usize) -> Instant {
+        *lock(&self.members[number].1)
+    }
+
+    fn end(&self, number: usize) {
+        self.members[number].0.end()
     }
 }

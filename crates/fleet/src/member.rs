@@ -3,8 +3,7 @@
 
 use crate::disk_tasks::DiskTasks;
 use crate::error::FleetError;
-use crate::flows::{self, PreparedFlow};
-use crate::host_load::WindowTimes;
+use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
 use crate::link::MemberLink;
 use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};

@@ -1,6 +1,7 @@
 //! The windows of a pattern, one after another; what was lost is named, what differs is measured again, and after each
 //! window the product is as good as it can be then.
 
+use crate::conversation::Conversation;
 use crate::differences::differences;
 use crate::disk_round::{disk_windows, measure_disks, note_lost, server_windows};
 use crate::fabric::{FabricLinks, check_fabric};
@@ -9,7 +10,6 @@ use crate::redundancy::estimates;
 use crate::schedule::{FlowEnds, MemberRoles, WindowPlan, windows};
 use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
-use crate::window::Conversation;
 use linerate_measure::run::fleet::{FleetCell, FleetMember, FleetPattern, FleetResult};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
@@ -23,7 +23,7 @@ pub(crate) fn measure(
     stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    conversation.await_machines();
+    conversation.await_machines(stop);
     result.members = conversation.members().collect::<Vec<FleetMember>>();
     result.differences = differences(&result.members);
     result.differences.extend(lookup.ambiguous(conversation.own_addresses()));
