@@ -150,21 +150,24 @@ impl Conversation {
         }
     }
 
-    /// Hands the replies of those that were asked to `take` until all have given the right one, are lost, or are late;
-    /// who has not given it then.
+    /// Hands the replies of those that were asked to `take` until all have given the right one, are lost, or are late:
+    /// those. None where it was interrupted, which is nobody's fault.
     pub(crate) fn collect(
         &mut self,
         asked: impl IntoIterator<Item = usize>,
         time: Duration,
         stop: &Stop,
         mut take: impl FnMut(usize, MemberReply) -> bool,
-    ) -> BTreeSet<usize> {
+    ) -> Option<BTreeSet<usize>> {
         let mut waiting: BTreeSet<usize> = asked.into_iter().collect();
         let deadline = clock::now() + time;
         loop {
             waiting.retain(|number| !self.is_lost(*number));
-            if waiting.is_empty() || clock::now() >= deadline || stop.is_ended() {
-                return waiting;
+            if waiting.is_empty() || clock::now() >= deadline {
+                return Some(waiting);
+            }
+            if stop.is_ended() {
+                return None;
             }
             let received = self.wire.receive(LOOK);
             self.time.look();

@@ -3,7 +3,7 @@
 
 use crate::conversation::{Conversation, GatheredMember, WindowSettings};
 use crate::error::FleetError;
-use crate::gather::{Gathering, Joining, JoiningMember, accept};
+use crate::gather::{Gathering, JoiningMember, accept};
 use crate::launch::{LaunchedMembers, start_own};
 use crate::link::MemberLinks;
 use crate::member::own_addresses;
@@ -22,15 +22,10 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Duration;
 
 /// Before each window of flows, not counted: this share of its length, and no more seconds than these.
 const WARM_UP_SHARE: f64 = 0.6;
 const MOST_WARM_UP_SECONDS: f64 = 0.3;
-/// A time to look at `stop` while members come.
-const LOOK: Duration = Duration::from_millis(50);
-/// Who has not come after this is named, though it may still come.
-const NAMED: Duration = Duration::from_secs(4);
 
 /// Runs a fleet to its end. Members that are lost and hosts that never come are in the result; an error only where
 /// nothing can be measured.
@@ -58,14 +53,18 @@ pub fn coordinate(
         };
         let lookup = NameLookup::start(listed);
         let mut launched = launch(spec, &addresses, key)?;
-        let gathered = gather((spec, listed), &joins, &mut launched, stop, listening);
+        let mut gathering = Gathering::begin(listed, spec.members, spec.patience);
+        let gathered = gathering.await_members(
+            &mut |within| joins.recv_timeout(within).ok(),
+            &mut || launched.ended(),
+            stop,
+            listening,
+        );
         drop(closing);
         drop((rendezvous, home_file));
-        let mut gathered = gathered?;
-        let joined = gathered.end();
-        gathered.absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
+        gathering.absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
         let (mut members, mut links) = (Vec::new(), Vec::new());
-        for (name, member) in joined? {
+        for (name, member) in gathered? {
             let address = data_address(spec, &member, &name)?;
             let JoiningMember { link, hello, clock } = member;
             members.push(GatheredMember { name, address, hello, clock, machine: None, lost: None });
@@ -81,8 +80,8 @@ pub fn coordinate(
                 .then_some(FleetGrouping::Rack),
             servers: spec.servers.clone(),
             rate_limit_bytes_per_second: spec.rate_limit,
-            absent: gathered.absent,
-            errors: gathered.errors,
+            absent: gathering.absent,
+            errors: gathering.errors,
             ..FleetResult::default()
         };
         let settings = WindowSettings {
@@ -165,34 +164,6 @@ fn launch(spec: &FleetSpec, addresses: &[String], key: &Key) -> Result<LaunchedM
         FleetStart::Launch { plan, .. } => plan.start(&member, key)?,
         FleetStart::Job => start_own(&member, key)?,
     })
-}
-
-/// Awaits the members.
-fn gather<'a>(
-    (spec, hosts): (&FleetSpec, &'a [String]),
-    joins: &mpsc::Receiver<Joining>,
-    launched: &mut LaunchedMembers,
-    stop: &Stop,
-    listening: &mut dyn FnMut(FleetEvent<'_>),
-) -> Result<Gathering<'a>, FleetError> {
-    let mut gathering = Gathering::begin(hosts, spec.members, spec.patience);
-    let (began, mut named) = (clock::now(), false);
-    loop {
-        if let Ok(joining) = joins.recv_timeout(LOOK) {
-            gathering.take(joining);
-        }
-        if stop.is_ended() {
-            return Err(FleetError::Stopped);
-        }
-        launched.ended().into_iter().for_each(|end| gathering.launcher_ended(end));
-        if gathering.is_complete() {
-            return Ok(gathering);
-        }
-        if !named && clock::since(began) > NAMED {
-            named = true;
-            listening(FleetEvent::Waiting(&gathering.missing()));
-        }
-    }
 }
 
 /// Where a member takes data.

@@ -82,17 +82,16 @@ pub(crate) fn measure_disks(
     let prepared = conversation.prepare_disks(spec, &taking_part, limit, stop);
     result.errors.extend(prepared);
     note_lost(conversation, result, listening);
-    let mut interrupted = false;
     for (number, plan) in plans.iter().enumerate() {
-        if stop.is_ended() {
-            interrupted = true;
+        let measured =
+            if stop.is_ended() { None } else { conversation.disk_window(number, plan, result, stop) };
+        note_lost(conversation, result, listening);
+        let Some((window, disks)) = measured else {
             result.errors.push(format!("interrupted after {number} of {} windows", plans.len() + more));
             break;
-        }
-        let (window, disks) = conversation.disk_window(number, plan, result, stop);
+        };
         result.windows.push(window);
         result.disks.extend(disks);
-        note_lost(conversation, result, listening);
         result.verdict = verdict(result);
         listening(FleetEvent::Window { done: number + 1, all: plans.len() + more, result });
     }
@@ -108,7 +107,7 @@ pub(crate) fn measure_disks(
     });
     result.errors.extend(first);
     result.verdict = verdict(result);
-    !interrupted
+    result.windows.len() == plans.len()
 }
 
 impl Conversation {
@@ -137,13 +136,14 @@ impl Conversation {
         failures.into_iter().map(|(from, why)| format!("{}: {why}", self.members[from].name)).collect()
     }
 
+    /// None where it was interrupted.
     fn disk_window(
         &mut self,
         number: usize,
         plan: &DiskWindowPlan,
         before: &FleetResult,
         stop: &Stop,
-    ) -> (FleetWindow, Vec<FleetDisk>) {
+    ) -> Option<(FleetWindow, Vec<FleetDisk>)> {
         let window = number as u32;
         let at = self.now_nanos() + LEAD.as_nanos() as i64;
         let writes = plan.direction == DiskDirection::Write;
@@ -163,7 +163,7 @@ impl Conversation {
                 true
             }
             _ => false,
-        });
+        })?;
         let lost = plan.members.iter().filter(|member| self.is_lost(**member));
         let mut disks: Vec<FleetDisk> = lost
             .map(|member| FleetDisk {
@@ -189,7 +189,7 @@ impl Conversation {
             ..FleetWindow::default()
         };
         sum(&mut of_window, &disks, seconds, before);
-        (of_window, disks)
+        Some((of_window, disks))
     }
 
     fn disk(&self, window: usize, direction: DiskDirection, from: usize, report: DiskReport) -> FleetDisk {

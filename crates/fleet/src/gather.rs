@@ -5,7 +5,7 @@ use crate::error::{FleetError, JoinError};
 use crate::launch::LaunchEnd;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
-use crate::spec::LEAST_MEMBERS;
+use crate::spec::{FleetEvent, LEAST_MEMBERS};
 use linerate_measure::run::fleet::AbsentHost;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
@@ -25,6 +25,10 @@ const CLOCK_READINGS: usize = 8;
 const ANSWER: Duration = Duration::from_secs(5);
 /// The coordinator itself did not run for this long: what it did not hear meanwhile says nothing.
 const STANDSTILL: Duration = Duration::from_millis(1000);
+/// A time to look at `stop` while members come.
+const LOOK: Duration = Duration::from_millis(50);
+/// Who has not come after this is named, though it may still come.
+const NAMED: Duration = Duration::from_secs(4);
 /// Where nobody says how many there are: no more are awaited when none has come for this long.
 const NO_MORE: Duration = Duration::from_secs(3);
 
@@ -177,7 +181,34 @@ impl<'a, L> Gathering<'a, L> {
         Gathering { hosts, members, patience, joined, absent, errors, over: false, began, last: began }
     }
 
-    pub(crate) fn take(&mut self, joining: Joining<L>) {
+    /// Awaits all that will come; gives them their names.
+    pub(crate) fn await_members(
+        &mut self,
+        receive: &mut dyn FnMut(Duration) -> Option<Joining<L>>,
+        launchers_ended: &mut dyn FnMut() -> Vec<LaunchEnd>,
+        stop: &Stop,
+        listening: &mut dyn FnMut(FleetEvent<'_>),
+    ) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
+        let mut named = false;
+        loop {
+            if let Some(joining) = receive(LOOK) {
+                self.take(joining);
+            }
+            if stop.is_ended() {
+                return Err(FleetError::Stopped);
+            }
+            launchers_ended().into_iter().for_each(|end| self.launcher_ended(end));
+            if self.is_complete() {
+                return self.end();
+            }
+            if !named && clock::since(self.began) > NAMED {
+                named = true;
+                listening(FleetEvent::Waiting(&self.missing()));
+            }
+        }
+    }
+
+    fn take(&mut self, joining: Joining<L>) {
         match joining {
             Ok(member) => {
                 self.joined.push(*member);
@@ -190,7 +221,7 @@ impl<'a, L> Gathering<'a, L> {
         }
     }
 
-    pub(crate) fn launcher_ended(&mut self, end: LaunchEnd) {
+    fn launcher_ended(&mut self, end: LaunchEnd) {
         tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
         match end.host {
             Some(name) if !self.joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
@@ -216,7 +247,7 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     /// Hosts of the list that are neither there nor known to be absent.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    fn missing(&self) -> Vec<String> {
         let missing = self.hosts.iter().filter(|name| {
             let came = |member: &JoiningMember<L>| {
                 member.hello.name.as_ref() == Some(name) || member.hello.host == **name
@@ -231,7 +262,7 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     /// No more is waited for.
-    pub(crate) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let quiet = self.expected().is_none()
             && self.joined.len() >= LEAST_MEMBERS
             && clock::since(self.last) > NO_MORE;
@@ -239,7 +270,7 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     /// The members with their names; those that did not come are among the absent then.
-    pub(crate) fn end(&mut self) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
+    fn end(&mut self) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
         let expected = self.expected();
         // Names that no member bears may be aliases of those that came.
         if self.is_late() && self.joined.len() + self.absent.len() < expected.unwrap_or(0) {

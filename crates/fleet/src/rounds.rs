@@ -93,16 +93,17 @@ fn measure_flows(
     let before = result.windows.len();
     let (mut done, mut measured_again) = (0, false);
     while let Some(plan) = plans.get(done) {
-        if stop.is_ended() {
-            let all = before + plans.len();
-            result.errors.push(format!("interrupted after {} of {all} windows", before + done));
+        let number = before + done;
+        let measured =
+            if stop.is_ended() { None } else { conversation.window(number, plan, result, fabric, stop) };
+        note_lost(conversation, result, listening);
+        let Some((window, cells, hosts)) = measured else {
+            result.errors.push(format!("interrupted after {number} of {} windows", before + plans.len()));
             break;
-        }
-        let (window, cells, hosts) = conversation.window(before + done, plan, result, fabric, stop);
+        };
         result.windows.push(window);
         result.cells.extend(cells);
         result.hosts.extend(hosts);
-        note_lost(conversation, result, listening);
         done += 1;
         if result.members.len() <= MOST_JUDGED_ALWAYS || done == plans.len() {
             result.verdict = verdict(result);

@@ -20,7 +20,8 @@ const PREPARE: Duration = Duration::from_secs(12);
 const AFTER: Duration = Duration::from_secs(5);
 
 impl Conversation {
-    /// Begins the flows of a plan together; the window and its cells, with reasons where there is no figure.
+    /// Begins the flows of a plan together; the window and its cells, with reasons where there is no figure. None where it
+    /// was interrupted.
     pub(crate) fn window(
         &mut self,
         number: usize,
@@ -28,7 +29,7 @@ impl Conversation {
         before: &FleetResult,
         fabric: &FabricLinks,
         stop: &Stop,
-    ) -> (FleetWindow, Vec<FleetCell>, Vec<FleetHost>) {
+    ) -> Option<(FleetWindow, Vec<FleetCell>, Vec<FleetHost>)> {
         let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
         let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
             figures.entry(ends).or_insert_with(|| FlowReport::failed(ends.1, why));
@@ -61,7 +62,7 @@ impl Conversation {
                 true
             }
             _ => false,
-        });
+        })?;
         late.into_iter().for_each(|number| self.lose(number, "it did not prepare a window in time".into()));
         let at = self.now_nanos() + LEAD.as_nanos() as i64;
         let WindowSettings { seconds, warm_up_seconds, .. } = self.settings;
@@ -85,7 +86,7 @@ impl Conversation {
                 true
             }
             _ => false,
-        });
+        })?;
         let skew = begins.iter().max().zip(begins.iter().min()).map_or(0, |(last, first)| last - first);
         let predicted = predicted(plan, before, fabric);
         let cells: Vec<FleetCell> = plan
@@ -112,7 +113,7 @@ impl Conversation {
             window: number,
             load,
         };
-        (window, cells, loads.into_iter().map(host).collect())
+        Some((window, cells, loads.into_iter().map(host).collect()))
     }
 
     fn cell(
