@@ -173,10 +173,10 @@ impl Conversation {
             self.time.look();
             match received {
                 Some((number, Err(broken))) => self.lose(number, broken.to_string()),
+                // A second answer, or one of who was not asked, is none.
                 Some((number, Ok(reply))) => {
-                    if take(number, reply) {
-                        waiting.remove(&number);
-                    }
+                    let is_answer = waiting.contains(&number) && take(number, reply);
+                    waiting.retain(|other| *other != number || !is_answer);
                 }
                 None => self.lose_silent(),
             }

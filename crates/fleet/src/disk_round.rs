@@ -127,7 +127,7 @@ impl Conversation {
         }
         let mut failures = Vec::new();
         self.collect(taking_part.iter().copied(), PATIENCE, stop, |from, reply| match reply {
-            MemberReply::Ready { failures: failed, .. } => {
+            MemberReply::Ready { window: 0, failures: failed } => {
                 failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
                 true
             }
