@@ -211,6 +211,8 @@ impl<'a, L> Gathering<'a, L> {
     fn take(&mut self, joining: Joining<L>) {
         match joining {
             Ok(member) => {
+                // Its launcher may end before it comes.
+                self.absent.retain(|host| Some(&host.name) != member.hello.name.as_ref());
                 self.joined.push(*member);
                 self.last = clock::now();
             }
@@ -248,12 +250,8 @@ impl<'a, L> Gathering<'a, L> {
 
     /// Hosts of the list that are neither there nor known to be absent.
     fn missing(&self) -> Vec<String> {
-        let missing = self.hosts.iter().filter(|name| {
-            let came = |member: &JoiningMember<L>| {
-                member.hello.name.as_ref() == Some(name) || member.hello.host == **name
-            };
-            !self.joined.iter().any(came) && !self.absent.iter().any(|one| one.name == **name)
-        });
+        let (names, absent) = (self.names(), self.absent.iter().map(|host| &host.name).collect::<Vec<_>>());
+        let missing = self.hosts.iter().filter(|host| !names.contains(host) && !absent.contains(host));
         missing.cloned().collect()
     }
 
@@ -271,19 +269,24 @@ impl<'a, L> Gathering<'a, L> {
 
     /// The members with their names; those that did not come are among the absent then.
     fn end(&mut self) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
-        let expected = self.expected();
-        // Names that no member bears may be aliases of those that came.
-        if self.is_late() && self.joined.len() + self.absent.len() < expected.unwrap_or(0) {
-            let why = format!("it did not connect within {:.0} s", self.patience.as_secs_f64());
-            let absent = self.missing().into_iter().map(|name| AbsentHost { name, why: why.clone() });
-            self.absent.extend(absent.collect::<Vec<_>>());
-            if self.hosts.is_empty() {
+        let (expected, lacking, missing) = (self.expected(), self.lacking().unwrap_or(0), self.missing());
+        if self.is_late() && lacking > 0 {
+            let why = format!("did not connect within {:.0} s", self.patience.as_secs_f64());
+            // More names than members: some are aliases of members that came, and nobody knows which.
+            let absent = missing.iter().filter(|_| missing.len() <= lacking);
+            let absent = absent.map(|name| AbsentHost { name: name.clone(), why: format!("it {why}") });
+            self.absent.extend(absent);
+            if missing.len() != lacking {
                 let expected = expected.unwrap_or_default();
-                self.errors.push(format!("{} of {expected} members {why}", expected - self.joined.len()));
+                self.errors.push(format!("{lacking} of {expected} members {why}"));
             }
         }
         if self.joined.len() >= LEAST_MEMBERS {
-            return Ok(named(std::mem::take(&mut self.joined), self.hosts));
+            let (names, joined) = (self.names(), std::mem::take(&mut self.joined));
+            let mut named: Vec<(String, JoiningMember<L>)> = names.into_iter().zip(joined).collect();
+            let place = |name: &String| self.hosts.iter().position(|host| host == name).unwrap_or(usize::MAX);
+            named.sort_by_cached_key(|(name, member)| (place(name), member.hello.rank, name.clone()));
+            return Ok(named);
         }
         let first = self.absent.first().map(|host| format!("{}: {}", host.name, host.why));
         Err(FleetError::TooFew {
@@ -295,34 +298,32 @@ impl<'a, L> Gathering<'a, L> {
                 .unwrap_or_else(|| "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()),
         })
     }
-}
 
-/// Names in the order of the list, then by rank, then by name; no two are alike.
-fn named<L>(joined: Vec<JoiningMember<L>>, listed: &[String]) -> Vec<(String, JoiningMember<L>)> {
-    let mut named: Vec<(String, JoiningMember<L>)> = Vec::new();
-    for member in joined {
-        let taken = |name: &str| named.iter().any(|(other, _)| other == name);
-        let host = &member.hello.host;
-        let of_list = || {
-            let matches = |name: &&String| {
-                let plain = name.rsplit('@').next().unwrap_or(name);
-                let short = |text: &str| text.split('.').next().unwrap_or_default().to_string();
-                (plain == host || short(plain) == short(host)) && !taken(name)
+    /// Of those that have come, each by the list, its rank or its host; no two are alike.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for JoiningMember { hello, .. } in &self.joined {
+            let host = &hello.host;
+            let is_free = |name: &String| !names.contains(name);
+            let of_list = || {
+                let matches = |name: &&String| {
+                    let plain = name.rsplit('@').next().unwrap_or(name);
+                    let short = |text: &str| text.split('.').next().unwrap_or_default().to_string();
+                    (plain == host || short(plain) == short(host)) && is_free(name)
+                };
+                self.hosts.iter().find(matches).cloned()
             };
-            listed.iter().find(matches).cloned()
-        };
-        let base = member.hello.name.clone().or_else(of_list).unwrap_or_else(|| match host.as_str() {
-            "" => "member".to_string(),
-            host => host.to_string(),
-        });
-        let ranked = member.hello.rank.map(|rank| format!("{base}:{rank}"));
-        let numbered = (2..).map(|number| format!("{base}#{number}"));
-        let name = std::iter::once(base.clone()).chain(ranked).chain(numbered).find(|name| !taken(name));
-        named.push((name.unwrap_or(base), member));
+            let base = hello.name.clone().or_else(of_list).unwrap_or_else(|| match host.as_str() {
+                "" => "member".to_string(),
+                host => host.to_string(),
+            });
+            let ranked = hello.rank.map(|rank| format!("{base}:{rank}"));
+            let numbered = (2..).map(|number| format!("{base}#{number}"));
+            let name = std::iter::once(base.clone()).chain(ranked).chain(numbered).find(is_free);
+            names.push(name.unwrap_or(base));
+        }
+        names
     }
-    let place = |name: &String| listed.iter().position(|listed| listed == name).unwrap_or(usize::MAX);
-    named.sort_by_key(|(name, member)| (place(name), member.hello.rank, name.clone()));
-    named
 }
 
 #[cfg(test)]
