@@ -2,6 +2,7 @@
 //! own; who does not come in time is named.
 
 use crate::error::{FleetError, JoinError};
+use crate::hosts::MOST_HOSTS;
 use crate::launch::LaunchEnd;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
@@ -168,6 +169,8 @@ pub(crate) struct Gathering<'a, L = MemberLink> {
     joined: Vec<JoiningMember<L>>,
     pub absent: Vec<AbsentHost>,
     pub errors: Vec<String>,
+    /// Names of members that came and were refused.
+    refused: Vec<String>,
     /// A launcher that ran for all of them has ended: those that are not there will not come.
     over: bool,
     began: Instant,
@@ -176,9 +179,10 @@ pub(crate) struct Gathering<'a, L = MemberLink> {
 
 impl<'a, L> Gathering<'a, L> {
     pub(crate) fn begin(hosts: &'a [String], members: Option<usize>, patience: Duration) -> Self {
-        let (joined, absent, errors) = Default::default();
+        let (joined, absent, errors, refused) = Default::default();
         let began = clock::now();
-        Gathering { hosts, members, patience, joined, absent, errors, over: false, began, last: began }
+        let (over, last) = (false, began);
+        Gathering { hosts, members, patience, joined, absent, errors, refused, over, began, last }
     }
 
     /// Awaits all that will come; gives them their names.
@@ -209,7 +213,15 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     fn take(&mut self, joining: Joining<L>) {
+        let is_same = |hello: &MemberHello, other: &MemberHello| {
+            (hello.name.is_some() || hello.rank.is_some())
+                && (&hello.name, hello.rank) == (&other.name, other.rank)
+        };
         match joining {
+            Ok(member) if self.joined.iter().any(|other| is_same(&member.hello, &other.hello)) => {
+                let MemberHello { name, host, .. } = member.hello;
+                self.errors.push(JoinError::Twice { name: name.unwrap_or(host) }.to_string());
+            }
             Ok(member) => {
                 // Its launcher may end before it comes.
                 self.absent.retain(|host| Some(&host.name) != member.hello.name.as_ref());
@@ -219,7 +231,12 @@ impl<'a, L> Gathering<'a, L> {
             Err(JoinError::Broken(broken)) => {
                 tracing::info!(%broken, "a member was lost while it joined")
             }
-            Err(error) => self.errors.push(error.to_string()),
+            Err(error) => {
+                self.errors.push(error.to_string());
+                if let JoinError::OtherProtocol { name, .. } = error {
+                    self.refused.push(name);
+                }
+            }
         }
     }
 
@@ -238,21 +255,21 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     fn expected(&self) -> Option<usize> {
-        let of_job = self.joined.iter().find_map(|member| member.hello.size).map(|size| size as usize);
+        let sizes = self.joined.iter().filter_map(|member| Some(member.hello.size? as usize));
+        let of_job = sizes.filter(|size| (LEAST_MEMBERS..=MOST_HOSTS).contains(size)).max();
         self.members.or((!self.hosts.is_empty()).then_some(self.hosts.len())).or(of_job)
     }
 
     /// How many are still to come, where it is known. Members that were refused have come.
     fn lacking(&self) -> Option<usize> {
-        let refused = if self.over { 0 } else { self.errors.len() };
-        Some(self.expected()?.saturating_sub(self.joined.len() + self.absent.len() + refused))
+        Some(self.expected()?.saturating_sub(self.joined.len() + self.absent.len() + self.refused.len()))
     }
 
-    /// Hosts of the list that are neither there nor known to be absent.
+    /// Hosts of the list that are neither there, nor refused, nor known to be absent.
     fn missing(&self) -> Vec<String> {
-        let (names, absent) = (self.names(), self.absent.iter().map(|host| &host.name).collect::<Vec<_>>());
-        let missing = self.hosts.iter().filter(|host| !names.contains(host) && !absent.contains(host));
-        missing.cloned().collect()
+        let mut known = [self.names(), self.refused.clone()].concat();
+        known.extend(self.absent.iter().map(|host| host.name.clone()));
+        self.hosts.iter().filter(|host| !known.contains(host)).cloned().collect()
     }
 
     fn is_late(&self) -> bool {
@@ -306,12 +323,11 @@ impl<'a, L> Gathering<'a, L> {
             let host = &hello.host;
             let is_free = |name: &String| !names.contains(name);
             let of_list = || {
-                let matches = |name: &&String| {
-                    let plain = name.rsplit('@').next().unwrap_or(name);
-                    let short = |text: &str| text.split('.').next().unwrap_or_default().to_string();
-                    (plain == host || short(plain) == short(host)) && is_free(name)
-                };
-                self.hosts.iter().find(matches).cloned()
+                let plain = |name: &'a String| name.rsplit('@').next().unwrap_or(name);
+                let short = |text: &str| text.split('.').next().unwrap_or_default().to_string();
+                let mut free = self.hosts.iter().filter(|name| is_free(name));
+                let exact = free.clone().find(|name| plain(name) == host);
+                exact.or_else(|| free.find(|name| short(plain(name)) == short(host))).cloned()
             };
             let base = hello.name.clone().or_else(of_list).unwrap_or_else(|| match host.as_str() {
                 "" => "member".to_string(),
