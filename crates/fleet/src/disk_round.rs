@@ -11,7 +11,7 @@ use linerate_measure::measure::access::FileLayout;
 use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
@@ -84,7 +84,7 @@ pub(crate) fn measure_disks(
     note_lost(conversation, result, listening);
     for (number, plan) in plans.iter().enumerate() {
         let measured =
-            if stop.is_ended() { None } else { conversation.disk_window(number, plan, result, stop) };
+            if stop.is_ended() { None } else { conversation.disk_window(number, (spec, plan), result, stop) };
         note_lost(conversation, result, listening);
         let Some((window, disks)) = measured else {
             result.errors.push(format!("interrupted after {number} of {} windows", plans.len() + more));
@@ -97,7 +97,8 @@ pub(crate) fn measure_disks(
     }
     let failed = result.disks.iter().filter_map(|disk| {
         let failure = disk.failure.as_ref()?;
-        Some(format!("{}: {}: {failure}", disk.member, disk.source))
+        let parts = [&disk.member, &disk.source, failure].map(String::as_str);
+        Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
     });
     let mut failed: Vec<String> = failed.collect();
     failed.dedup();
@@ -126,13 +127,15 @@ impl Conversation {
             self.ask(member, &MemberRequest::PrepareDisks { window: 0, request });
         }
         let mut failures = Vec::new();
-        self.collect(taking_part.iter().copied(), PATIENCE, stop, |from, reply| match reply {
+        let late = self.collect(taking_part.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::Ready { window: 0, failures: failed } => {
                 failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
                 true
             }
             _ => false,
         });
+        let why = || "it did not make its files in time".to_string();
+        late.into_iter().flatten().for_each(|member| self.lose(member, why()));
         failures.into_iter().map(|(from, why)| format!("{}: {why}", self.members[from].name)).collect()
     }
 
@@ -140,7 +143,7 @@ impl Conversation {
     fn disk_window(
         &mut self,
         number: usize,
-        plan: &DiskWindowPlan,
+        (spec, plan): (&FleetDiskSpec, &DiskWindowPlan),
         before: &FleetResult,
         stop: &Stop,
     ) -> Option<(FleetWindow, Vec<FleetDisk>)> {
@@ -152,35 +155,39 @@ impl Conversation {
             self.ask(member, &MemberRequest::BeginDisks { window, at_nanos, writes });
         }
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
-        let mut begins = Vec::new();
-        let mut reports: Vec<(usize, DiskReport)> = Vec::new();
+        let is_own =
+            |disk: &DiskReport| spec.sources.iter().any(|own| own.display().to_string() == disk.source);
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
+        let mut reports: BTreeMap<usize, BTreeMap<String, DiskReport>> = BTreeMap::new();
         self.collect(plan.members.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
                 begins.push(began_nanos - offsets[from]);
-                reports.extend(disks.into_iter().map(|disk| {
-                    (from, DiskReport { ended_nanos: disk.ended_nanos - offsets[from], ..disk })
-                }));
+                ends.extend(disks.iter().map(|disk| disk.ended_nanos - offsets[from]));
+                let own = reports.entry(from).or_default();
+                for disk in disks.into_iter().filter(is_own) {
+                    own.entry(disk.source.clone()).or_insert(disk);
+                }
                 true
             }
             _ => false,
         })?;
-        let lost = plan.members.iter().filter(|member| self.is_lost(**member));
-        let mut disks: Vec<FleetDisk> = lost
-            .map(|member| FleetDisk {
-                member: self.members[*member].name.clone(),
-                window: number,
-                direction: plan.direction,
-                failure: Some("the member was lost".into()),
-                ..FleetDisk::default()
-            })
-            .collect();
         let first = begins.iter().min().copied().unwrap_or_default();
         let last = begins.iter().max().copied().unwrap_or_default();
-        let ended = reports.iter().map(|(_, report)| report.ended_nanos).max().unwrap_or(first);
-        let seconds = (ended - first) as f64 / 1e9;
-        disks.extend(
-            reports.into_iter().map(|(from, report)| self.disk(number, plan.direction, from, report)),
-        );
+        let seconds = (ends.into_iter().max().unwrap_or(first) - first) as f64 / 1e9;
+        let reports_of = |member: usize| match reports.remove(&member) {
+            Some(reports) => reports.into_values().collect(),
+            None => {
+                let why =
+                    if self.is_lost(member) { "the member was lost" } else { "it gave no figure in time" };
+                vec![DiskReport { failure: Some(why.into()), ..DiskReport::default() }]
+            }
+        };
+        let of_members = plan.members.iter().copied().zip(plan.members.iter().copied().map(reports_of));
+        let disk = |(from, report)| self.disk(number, plan.direction, from, report);
+        let disks: Vec<FleetDisk> = of_members
+            .flat_map(|(from, reports)| reports.into_iter().map(move |report| (from, report)))
+            .map(disk)
+            .collect();
         let mut of_window = FleetWindow {
             hosts: plan.members.len(),
             disks: Some(plan.direction),
