@@ -165,7 +165,7 @@ impl Conversation {
                 ends.extend(disks.iter().map(|disk| disk.ended_nanos - offsets[from]));
                 let own = reports.entry(from).or_default();
                 for disk in disks.into_iter().filter(is_own) {
-                    own.entry(disk.source.clone()).or_insert(disk);
+                    own.entry(disk.source.clone()).or_insert(disk.checked());
                 }
                 true
             }

@@ -4,7 +4,7 @@
 use crate::conversation::{Conversation, WindowSettings};
 use crate::fabric::FabricLinks;
 use crate::predict::{FlowPrediction, limits, predicted};
-use crate::protocol::{FlowReport, FlowRequest, MemberReply, MemberRequest};
+use crate::protocol::{FlowReport, FlowRequest, MemberReply, MemberRequest, is_possible};
 use crate::schedule::{FlowEnds, WindowPlan};
 use crate::sums::range;
 use linerate_measure::run::fleet::{FleetCell, FleetHost, FleetResult, FleetWindow, HostLoad};
@@ -78,10 +78,10 @@ impl Conversation {
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         self.collect(ready, length, stop, |from, reply| match reply {
             MemberReply::Done { window: of, began_nanos, flows, load } if of == window => {
-                loads.push((from, load));
+                loads.extend(is_possible(&load).then_some((from, load)));
                 begins.push(began_nanos - offsets[from]);
                 for flow in flows {
-                    figures.entry((from, flow.to)).or_insert(flow);
+                    figures.entry((from, flow.to)).or_insert(flow.checked());
                 }
                 true
             }
