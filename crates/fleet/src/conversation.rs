@@ -105,6 +105,18 @@ impl Conversation {
         clock::since(self.zero).as_nanos() as i64
     }
 
+    /// That moment by the clock of a member, which may show anything.
+    pub(crate) fn member_nanos(&self, number: usize, nanos: i64) -> i64 {
+        nanos.saturating_add(self.members[number].clock.offset_nanos)
+    }
+
+    /// What a member says of its clock: not before it was to begin, nor still to come.
+    pub(crate) fn coordinator_nanos(&self, number: usize, nanos: i64, begin: i64) -> i64 {
+        nanos
+            .saturating_sub(self.members[number].clock.offset_nanos)
+            .clamp(begin, self.now_nanos().max(begin))
+    }
+
     /// Each says what its machine is; who does not is a member all the same.
     pub(crate) fn await_machines(&mut self, stop: &Stop) {
         let mut machines = Vec::new();

@@ -151,18 +151,17 @@ impl Conversation {
         let at = self.now_nanos() + LEAD.as_nanos() as i64;
         let writes = plan.direction == DiskDirection::Write;
         for member in plan.members.iter().copied() {
-            let at_nanos = at + self.members[member].clock.offset_nanos;
+            let at_nanos = self.member_nanos(member, at);
             self.ask(member, &MemberRequest::BeginDisks { window, at_nanos, writes });
         }
-        let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         let is_own =
             |disk: &DiskReport| spec.sources.iter().any(|own| own.display().to_string() == disk.source);
         let (mut begins, mut ends) = (Vec::new(), Vec::new());
         let mut reports: BTreeMap<usize, BTreeMap<String, DiskReport>> = BTreeMap::new();
         self.collect(plan.members.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
-                begins.push(began_nanos - offsets[from]);
-                ends.extend(disks.iter().map(|disk| disk.ended_nanos - offsets[from]));
+                begins.push((from, began_nanos));
+                ends.extend(disks.iter().map(|disk| (from, disk.ended_nanos)));
                 let own = reports.entry(from).or_default();
                 for disk in disks.into_iter().filter(is_own) {
                     own.entry(disk.source.clone()).or_insert(disk.checked());
@@ -171,9 +170,10 @@ impl Conversation {
             }
             _ => false,
         })?;
-        let first = begins.iter().min().copied().unwrap_or_default();
-        let last = begins.iter().max().copied().unwrap_or_default();
-        let seconds = (ends.into_iter().max().unwrap_or(first) - first) as f64 / 1e9;
+        let nanos = |(from, nanos): &(usize, i64)| self.coordinator_nanos(*from, *nanos, at);
+        let (first, last) = (begins.iter().map(nanos).min(), begins.iter().map(nanos).max());
+        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+        let seconds = (ends.iter().map(nanos).max().unwrap_or(first) - first) as f64 / 1e9;
         let reports_of = |member: usize| match reports.remove(&member) {
             Some(reports) => reports.into_values().collect(),
             None => {

@@ -153,9 +153,9 @@ fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinErro
     let now = clock::date().duration_since(SystemTime::UNIX_EPOCH);
     let half = (answered - asked) / 2;
     Ok(ClockReading {
-        offset_nanos: nanos - (asked + half),
+        offset_nanos: nanos.saturating_sub(asked + half),
         error_nanos: half,
-        time_of_day_nanos: unix_nanos - (now.map_or(0, |now| now.as_nanos() as i64) - half),
+        time_of_day_nanos: unix_nanos.saturating_sub(now.map_or(0, |now| now.as_nanos() as i64) - half),
     })
 }
 

@@ -70,16 +70,15 @@ impl Conversation {
         let receivers: BTreeSet<usize> = plan.flows.iter().map(|(_, to)| *to).filter(receives).collect();
         ready.extend(receivers);
         for member in ready.iter().copied() {
-            let at_nanos = at + self.members[member].clock.offset_nanos;
+            let at_nanos = self.member_nanos(member, at);
             self.ask(member, &MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds });
         }
         let length = LEAD + Duration::from_secs_f64(warm_up_seconds + seconds) + AFTER;
         let (mut begins, mut loads) = (Vec::new(), Vec::new());
-        let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         self.collect(ready, length, stop, |from, reply| match reply {
             MemberReply::Done { window: of, began_nanos, flows, load } if of == window => {
                 loads.extend(is_possible(&load).then_some((from, load)));
-                begins.push(began_nanos - offsets[from]);
+                begins.push((from, began_nanos));
                 for flow in flows {
                     figures.entry((from, flow.to)).or_insert(flow.checked());
                 }
@@ -87,6 +86,8 @@ impl Conversation {
             }
             _ => false,
         })?;
+        let begins = begins.into_iter().map(|(from, nanos)| self.coordinator_nanos(from, nanos, at));
+        let begins: Vec<i64> = begins.collect();
         let skew = begins.iter().max().zip(begins.iter().min()).map_or(0, |(last, first)| last - first);
         let predicted = predicted(plan, before, fabric);
         let cells: Vec<FleetCell> = plan
