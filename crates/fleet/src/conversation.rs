@@ -65,6 +65,8 @@ pub(crate) struct Conversation {
     wire: Box<dyn MemberWire>,
     zero: Instant,
     time: AwakeTime,
+    /// When silent members were looked for.
+    checked: Duration,
     pub(crate) settings: WindowSettings,
 }
 
@@ -76,7 +78,8 @@ impl Conversation {
         zero: Instant,
         settings: WindowSettings,
     ) -> Conversation {
-        let mut conversation = Conversation { members, wire, zero, time: AwakeTime::begin(), settings };
+        let (time, checked) = (AwakeTime::begin(), Duration::ZERO);
+        let mut conversation = Conversation { members, wire, zero, time, checked, settings };
         conversation.ask_all(&MemberRequest::Welcome);
         conversation
     }
@@ -172,25 +175,31 @@ impl Conversation {
         mut take: impl FnMut(usize, MemberReply) -> bool,
     ) -> Option<BTreeSet<usize>> {
         let mut waiting: BTreeSet<usize> = asked.into_iter().collect();
-        let deadline = clock::now() + time;
+        let begun = self.time.look();
         loop {
+            let passed = self.time.look();
+            if passed - self.checked > LOOK {
+                self.checked = passed;
+                self.lose_silent();
+            }
             waiting.retain(|number| !self.is_lost(*number));
-            if waiting.is_empty() || clock::now() >= deadline {
+            let waited = passed - begun;
+            if waiting.is_empty() || waited > 2 * time {
                 return Some(waiting);
             }
             if stop.is_ended() {
                 return None;
             }
-            let received = self.wire.receive(LOOK);
-            self.time.look();
-            match received {
+            // What is there by then is read first; who says something for ever does not hold up the others.
+            match self.wire.receive(if waited > time { Duration::ZERO } else { LOOK }) {
                 Some((number, Err(broken))) => self.lose(number, broken.to_string()),
                 // A second answer, or one of who was not asked, is none.
                 Some((number, Ok(reply))) => {
                     let is_answer = waiting.contains(&number) && take(number, reply);
                     waiting.retain(|other| *other != number || !is_answer);
                 }
-                None => self.lose_silent(),
+                None if waited > time => return Some(waiting),
+                None => {}
             }
         }
     }

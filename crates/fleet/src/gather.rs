@@ -24,7 +24,7 @@ const MOST_PENDING: usize = 256;
 const CLOCK_READINGS: usize = 8;
 /// An answer of a member that was just started, on a host that is busy starting others.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The coordinator itself did not run for this long: what it did not hear meanwhile says nothing.
+/// Who does not look for so long did not run.
 const STANDSTILL: Duration = Duration::from_millis(1000);
 /// A time to look at `stop` while members come.
 const LOOK: Duration = Duration::from_millis(50);
@@ -54,24 +54,29 @@ pub(crate) struct ClockReading {
 /// What came of one connection.
 pub(crate) type Joining<L = MemberLink> = Result<Box<JoiningMember<L>>, JoinError>;
 
-/// How long this process has run, as far as it looked.
+/// How long this process has run since then: a standstill of it says nothing of others.
 pub(crate) struct AwakeTime {
     looked: Instant,
+    /// After the last standstill.
     pub woke: Instant,
+    passed: Duration,
 }
 
 impl AwakeTime {
     pub(crate) fn begin() -> AwakeTime {
         let now = clock::now();
-        AwakeTime { looked: now, woke: now }
+        AwakeTime { looked: now, woke: now, passed: Duration::ZERO }
     }
 
-    pub(crate) fn look(&mut self) {
+    /// What has passed until now; to be asked often.
+    pub(crate) fn look(&mut self) -> Duration {
         let now = clock::now();
-        if now.saturating_duration_since(self.looked) > STANDSTILL {
-            self.woke = now;
+        match now.saturating_duration_since(self.looked) {
+            passed if passed > STANDSTILL => self.woke = now,
+            passed => self.passed += passed,
         }
         self.looked = now;
+        self.passed
     }
 }
 
@@ -173,16 +178,17 @@ pub(crate) struct Gathering<'a, L = MemberLink> {
     refused: Vec<String>,
     /// A launcher that ran for all of them has ended: those that are not there will not come.
     over: bool,
-    began: Instant,
-    last: Instant,
+    time: AwakeTime,
+    /// That has passed, and when the last member came.
+    passed: Duration,
+    last: Duration,
 }
 
 impl<'a, L> Gathering<'a, L> {
     pub(crate) fn begin(hosts: &'a [String], members: Option<usize>, patience: Duration) -> Self {
         let (joined, absent, errors, refused) = Default::default();
-        let began = clock::now();
-        let (over, last) = (false, began);
-        Gathering { hosts, members, patience, joined, absent, errors, refused, over, began, last }
+        let (over, time, passed, last) = (false, AwakeTime::begin(), Duration::ZERO, Duration::ZERO);
+        Gathering { hosts, members, patience, joined, absent, errors, refused, over, time, passed, last }
     }
 
     /// Awaits all that will come; gives them their names.
@@ -195,17 +201,20 @@ impl<'a, L> Gathering<'a, L> {
     ) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
         let mut named = false;
         loop {
-            if let Some(joining) = receive(LOOK) {
-                self.take(joining);
-            }
+            self.passed = self.time.look();
+            let is_over = self.is_over();
+            // Who is there by then is taken first; there is no end to those that come for ever.
+            let joining = receive(if is_over { Duration::ZERO } else { LOOK });
+            let is_over = is_over && joining.is_none() || self.passed > 2 * self.patience;
+            joining.into_iter().for_each(|joining| self.take(joining));
             if stop.is_ended() {
                 return Err(FleetError::Stopped);
             }
             launchers_ended().into_iter().for_each(|end| self.launcher_ended(end));
-            if self.is_complete() {
+            if self.lacking() == Some(0) || is_over {
                 return self.end();
             }
-            if !named && clock::since(self.began) > NAMED {
+            if !named && self.passed > NAMED {
                 named = true;
                 listening(FleetEvent::Waiting(&self.missing()));
             }
@@ -226,7 +235,7 @@ impl<'a, L> Gathering<'a, L> {
                 // Its launcher may end before it comes.
                 self.absent.retain(|host| Some(&host.name) != member.hello.name.as_ref());
                 self.joined.push(*member);
-                self.last = clock::now();
+                self.last = self.passed;
             }
             Err(JoinError::Broken(broken)) => {
                 tracing::info!(%broken, "a member was lost while it joined")
@@ -273,15 +282,15 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     fn is_late(&self) -> bool {
-        clock::since(self.began) > self.patience
+        self.passed > self.patience
     }
 
-    /// No more is waited for.
-    fn is_complete(&self) -> bool {
+    /// No more will come, or it would be late.
+    fn is_over(&self) -> bool {
         let quiet = self.expected().is_none()
             && self.joined.len() >= LEAST_MEMBERS
-            && clock::since(self.last) > NO_MORE;
-        self.lacking() == Some(0) || quiet || self.over || self.is_late()
+            && self.passed - self.last > NO_MORE;
+        quiet || self.over || self.is_late()
     }
 
     /// The members with their names; those that did not come are among the absent then.
@@ -309,7 +318,7 @@ impl<'a, L> Gathering<'a, L> {
         Err(FleetError::TooFew {
             joined: self.joined.len(),
             expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
-            seconds: clock::since(self.began).as_secs_f64(),
+            seconds: self.passed.as_secs_f64(),
             why: first
                 .or_else(|| self.errors.first().cloned())
                 .unwrap_or_else(|| "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()),
