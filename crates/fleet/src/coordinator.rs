@@ -1,7 +1,7 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::conversation::{Conversation, GatheredMember, WindowSettings};
+use crate::conversation::{Conversation, GatheredMember};
 use crate::error::FleetError;
 use crate::gather::{Gathering, JoiningMember, accept};
 use crate::launch::{LaunchedMembers, start_own};
@@ -23,10 +23,6 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-/// Before each window of flows, not counted: this share of its length, and no more seconds than these.
-const WARM_UP_SHARE: f64 = 0.6;
-const MOST_WARM_UP_SECONDS: f64 = 0.3;
-
 /// Runs a fleet to its end. Members that are lost and hosts that never come are in the result; an error only where
 /// nothing can be measured.
 pub fn coordinate(
@@ -47,19 +43,12 @@ pub fn coordinate(
         let closing = closed.ends_at_drop();
         let (tcp, accepting) = (&tcp, &closed);
         scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
-        let listed = match &spec.start {
-            FleetStart::Launch { hosts, .. } => hosts.as_slice(),
-            FleetStart::Job => &[],
-        };
-        let lookup = NameLookup::start(listed);
+        let lookup = NameLookup::start(spec.start.hosts());
         let mut launched = launch(spec, &addresses, key)?;
-        let mut gathering = Gathering::begin(listed, spec.members, spec.patience);
-        let gathered = gathering.await_members(
-            &mut |within| joins.recv_timeout(within).ok(),
-            &mut || launched.ended(),
-            stop,
-            listening,
-        );
+        let mut gathering = Gathering::begin(spec);
+        let receive = &mut |within| joins.recv_timeout(within).ok();
+        let launchers_ended = &mut || launched.ended();
+        let gathered = gathering.await_members(receive, launchers_ended, stop, listening);
         drop(closing);
         drop((rendezvous, home_file));
         gathering.absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
@@ -84,15 +73,8 @@ pub fn coordinate(
             errors: gathering.errors,
             ..FleetResult::default()
         };
-        let settings = WindowSettings {
-            seconds: spec.seconds,
-            warm_up_seconds: (spec.seconds * WARM_UP_SHARE).min(MOST_WARM_UP_SECONDS),
-            streams: spec.streams,
-            rate_limit: spec.rate_limit,
-            asks: spec.pattern == FleetPattern::Incast,
-        };
         let wire = Box::new(MemberLinks::listen(scope, links));
-        let mut conversation = Conversation::begin(members, wire, zero, settings);
+        let mut conversation = Conversation::begin(members, wire, zero);
         measure(spec, &lookup, &mut conversation, &mut result, stop, listening);
         conversation.leave();
         launched.end();

@@ -1,12 +1,11 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, LEAD};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
 use crate::schedule::doubling;
 use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
-use crate::window::LEAD;
 use linerate_measure::measure::access::FileLayout;
 use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
 use linerate_system::stop::Stop;
@@ -43,27 +42,18 @@ pub(crate) struct DiskWindowPlan {
     pub direction: DiskDirection,
 }
 
-/// Each alone, then 2, 4 … all.
-pub(crate) fn disk_windows(members: usize, write: bool) -> Vec<DiskWindowPlan> {
+/// Each of these alone, then, where they are measured `together`, 2, 4 … all.
+pub(crate) fn disk_windows(members: &[usize], together: bool, write: bool) -> Vec<DiskWindowPlan> {
     // One alone is among those that are measured alone.
-    let counts: Vec<usize> = doubling(members).into_iter().filter(|count| *count > 1).collect();
-    let directions = [DiskDirection::Write, DiskDirection::Read];
-    let wanted = directions.into_iter().filter(|direction| write || *direction == DiskDirection::Read);
-    let of = |direction: DiskDirection| {
-        let alone = (0..members).map(|member| vec![member]);
-        let together = counts.iter().map(|count| (0..*count).collect());
-        let plans = alone.chain(together).collect::<Vec<Vec<usize>>>();
-        plans.into_iter().map(move |members| DiskWindowPlan { members, direction })
-    };
-    wanted.flat_map(of).collect()
-}
-
-/// The disks of some members, each member's alone.
-pub(crate) fn server_windows(servers: &[usize], write: bool) -> Vec<DiskWindowPlan> {
-    let directions = [write.then_some(DiskDirection::Write), Some(DiskDirection::Read)];
-    let of =
-        |direction| servers.iter().map(move |server| DiskWindowPlan { members: vec![*server], direction });
-    directions.into_iter().flatten().flat_map(of).collect()
+    let counts = doubling(members.len()).into_iter().filter(|count| together && *count > 1);
+    let alone = members.iter().map(|member| vec![*member]);
+    let plans: Vec<Vec<usize>> = alone.chain(counts.map(|count| members[..count].to_vec())).collect();
+    let of = |direction| plans.iter().cloned().map(move |members| DiskWindowPlan { members, direction });
+    [write.then_some(DiskDirection::Write), Some(DiskDirection::Read)]
+        .into_iter()
+        .flatten()
+        .flat_map(of)
+        .collect()
 }
 
 /// All windows of disks; after each the product is as good as it can be then. `more`: windows that follow. False: it was
@@ -96,17 +86,13 @@ pub(crate) fn measure_disks(
         listening(FleetEvent::Window { done: number + 1, all: plans.len() + more, result });
     }
     let failed = result.disks.iter().filter_map(|disk| {
-        let failure = disk.failure.as_ref()?;
-        let parts = [&disk.member, &disk.source, failure].map(String::as_str);
+        let parts = [&disk.member, &disk.source, disk.failure.as_ref()?].map(String::as_str);
         Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
     });
     let mut failed: Vec<String> = failed.collect();
     failed.dedup();
-    let first = failed.first().map(|first| match failed.len() {
-        1 => first.clone(),
-        more => format!("{first} (and {} more)", more - 1),
-    });
-    result.errors.extend(first);
+    let first = failed.first().cloned();
+    result.errors.extend(first.map(|first| and_more(first, failed.len(), "")));
     result.verdict = verdict(result);
     result.windows.len() == plans.len()
 }
@@ -162,36 +148,25 @@ impl Conversation {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
                 begins.push((from, began_nanos));
                 ends.extend(disks.iter().map(|disk| (from, disk.ended_nanos)));
-                let own = reports.entry(from).or_default();
-                for disk in disks.into_iter().filter(is_own) {
-                    own.entry(disk.source.clone()).or_insert(disk.checked());
-                }
+                // Of two of one source the first counts.
+                let own = disks.into_iter().rev().filter(is_own);
+                reports.insert(from, own.map(|disk| (disk.source.clone(), disk.checked())).collect());
                 true
             }
             _ => false,
         })?;
-        let nanos = |(from, nanos): &(usize, i64)| self.coordinator_nanos(*from, *nanos, at);
-        let (first, last) = (begins.iter().map(nanos).min(), begins.iter().map(nanos).max());
-        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
-        let seconds = (ends.iter().map(nanos).max().unwrap_or(first) - first) as f64 / 1e9;
-        let reports_of = |member: usize| match reports.remove(&member) {
-            Some(reports) => reports.into_values().collect(),
-            None => {
-                let why =
-                    if self.is_lost(member) { "the member was lost" } else { "it gave no figure in time" };
-                vec![DiskReport { failure: Some(why.into()), ..DiskReport::default() }]
-            }
-        };
-        let of_members = plan.members.iter().copied().zip(plan.members.iter().copied().map(reports_of));
-        let disk = |(from, report)| self.disk(number, plan.direction, from, report);
-        let disks: Vec<FleetDisk> = of_members
-            .flat_map(|(from, reports)| reports.into_iter().map(move |report| (from, report)))
-            .map(disk)
-            .collect();
+        let mut disks = Vec::new();
+        for from in plan.members.iter().copied() {
+            let why = if self.is_lost(from) { "the member was lost" } else { "it gave no figure in time" };
+            let failed = || vec![DiskReport { failure: Some(why.into()), ..DiskReport::default() }];
+            let of_member = reports.remove(&from).map_or_else(failed, |own| own.into_values().collect());
+            disks.extend(of_member.into_iter().map(|one| self.disk(number, plan.direction, from, one)));
+        }
+        let seconds = self.seconds_between(&[&begins[..], &ends].concat(), at);
         let mut of_window = FleetWindow {
             hosts: plan.members.len(),
             disks: Some(plan.direction),
-            start_skew_seconds: (last - first) as f64 / 1e9,
+            start_skew_seconds: self.seconds_between(&begins, at),
             alone: plan.members.len() == 1,
             ..FleetWindow::default()
         };
@@ -246,14 +221,19 @@ fn sum(window: &mut FleetWindow, disks: &[FleetDisk], seconds: f64, before: &Fle
     window.predicted_bytes_per_second = (longest > 0.0).then(|| bytes as f64 / longest);
 }
 
+/// What failed first, of so many.
+pub(crate) fn and_more(first: String, all: usize, what: &str) -> String {
+    if all > 1 { format!("{first} (and {} more{what})", all - 1) } else { first }
+}
+
 /// Names members that were lost since this was asked last.
 pub(crate) fn note_lost(
     conversation: &Conversation,
     result: &mut FleetResult,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
-        member.lost.clone_from(lost);
+    for (member, gathered) in result.members.iter_mut().zip(&conversation.members) {
+        member.lost.clone_from(&gathered.lost);
     }
     for member in result.members.iter().filter(|member| member.lost.is_some()) {
         let why = member.lost.as_deref().unwrap_or_default();
@@ -272,7 +252,7 @@ mod tests {
     #[test]
     fn each_host_is_measured_alone_then_ever_more_of_them() {
         let counts = |members, write| -> Vec<(usize, DiskDirection)> {
-            let plans = disk_windows(members, write);
+            let plans = disk_windows(&[0, 1, 2, 3, 4, 5][..members], true, write);
             plans.into_iter().map(|plan| (plan.members.len(), plan.direction)).collect()
         };
         let read = |counts: &[usize]| -> Vec<(usize, DiskDirection)> {

@@ -4,10 +4,9 @@
 use crate::disk_tasks::DiskTasks;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
 use linerate_facts::failure::Failure;
-use linerate_facts::host::{HostSampler, HostUse};
+use linerate_facts::host::HostSampler;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::CoreUse;
 use linerate_measure::measure::streams::RoundTrips;
 use linerate_measure::measure::window::{Look, Meter, Watch, WindowSpec};
 use linerate_measure::run::fleet::{FlowFigures, HostLoad};
@@ -36,25 +35,21 @@ pub(crate) struct WindowTimes {
     pub length: Duration,
 }
 
-fn load_of(host: &HostUse) -> HostLoad {
-    let cpus = &host.cpus;
-    let count = cpus.len().max(1) as f64;
-    HostLoad {
-        cpus: cpus.len(),
-        busy: host.busy_cpus() / count,
-        busiest: cpus.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied(),
-        throttled: host.throttled,
-        steal: cpus.iter().map(|cpu: &CoreUse| cpu.steal).sum::<f64>() / count,
-    }
-}
-
 /// Waits for the window and looks at both its ends.
 pub(crate) fn load_during(times: WindowTimes, stop: &Stop) -> HostLoad {
     let host = HostSampler::of_cpus(&Sysroot::live());
     stop.wait_until(times.begin + times.warm_up);
     let before = host.sample();
     stop.wait_until(times.begin + times.warm_up + times.length);
-    load_of(&host.sample().since(&before))
+    let used = host.sample().since(&before);
+    let count = used.cpus.len().max(1) as f64;
+    HostLoad {
+        cpus: used.cpus.len(),
+        busy: used.busy_cpus() / count,
+        busiest: used.cpus.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied(),
+        throttled: used.throttled,
+        steal: used.cpus.iter().map(|cpu| cpu.steal).sum::<f64>() / count,
+    }
 }
 
 /// A flow with its connections.

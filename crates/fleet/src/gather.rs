@@ -6,7 +6,7 @@ use crate::hosts::MOST_HOSTS;
 use crate::launch::LaunchEnd;
 use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
-use crate::spec::{FleetEvent, LEAST_MEMBERS};
+use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use linerate_measure::run::fleet::AbsentHost;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
@@ -71,6 +71,8 @@ impl AwakeTime {
     /// What has passed until now; to be asked often.
     pub(crate) fn look(&mut self) -> Duration {
         let now = clock::now();
+        #[cfg(test)]
+        planted!(StandstillCounts, self.passed += now.saturating_duration_since(self.looked));
         match now.saturating_duration_since(self.looked) {
             passed if passed > STANDSTILL => self.woke = now,
             passed => self.passed += passed,
@@ -166,11 +168,7 @@ fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinErro
 
 /// Who has come, and who will not.
 pub(crate) struct Gathering<'a, L = MemberLink> {
-    /// Hosts that were started by their names.
-    hosts: &'a [String],
-    /// How many members there will be, where that is known.
-    members: Option<usize>,
-    patience: Duration,
+    spec: &'a FleetSpec,
     joined: Vec<JoiningMember<L>>,
     pub absent: Vec<AbsentHost>,
     pub errors: Vec<String>,
@@ -179,16 +177,15 @@ pub(crate) struct Gathering<'a, L = MemberLink> {
     /// A launcher that ran for all of them has ended: those that are not there will not come.
     over: bool,
     time: AwakeTime,
-    /// That has passed, and when the last member came.
-    passed: Duration,
+    /// When the last member came.
     last: Duration,
 }
 
 impl<'a, L> Gathering<'a, L> {
-    pub(crate) fn begin(hosts: &'a [String], members: Option<usize>, patience: Duration) -> Self {
+    pub(crate) fn begin(spec: &'a FleetSpec) -> Self {
         let (joined, absent, errors, refused) = Default::default();
-        let (over, time, passed, last) = (false, AwakeTime::begin(), Duration::ZERO, Duration::ZERO);
-        Gathering { hosts, members, patience, joined, absent, errors, refused, over, time, passed, last }
+        let (over, time, last) = (false, AwakeTime::begin(), Duration::ZERO);
+        Gathering { spec, joined, absent, errors, refused, over, time, last }
     }
 
     /// Awaits all that will come; gives them their names.
@@ -201,11 +198,13 @@ impl<'a, L> Gathering<'a, L> {
     ) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
         let mut named = false;
         loop {
-            self.passed = self.time.look();
-            let is_over = self.is_over();
+            let passed = self.time.look();
+            let is_silent = passed - self.last > NO_MORE && self.joined.len() >= LEAST_MEMBERS;
+            let is_quiet = is_silent && self.expected().is_none();
+            let is_over = is_quiet || self.over || passed > self.spec.patience;
             // Who is there by then is taken first; there is no end to those that come for ever.
             let joining = receive(if is_over { Duration::ZERO } else { LOOK });
-            let is_over = is_over && joining.is_none() || self.passed > 2 * self.patience;
+            let is_over = is_over && joining.is_none() || passed > 2 * self.spec.patience;
             joining.into_iter().for_each(|joining| self.take(joining));
             if stop.is_ended() {
                 return Err(FleetError::Stopped);
@@ -214,7 +213,7 @@ impl<'a, L> Gathering<'a, L> {
             if self.lacking() == Some(0) || is_over {
                 return self.end();
             }
-            if !named && self.passed > NAMED {
+            if !named && passed > NAMED {
                 named = true;
                 listening(FleetEvent::Waiting(&self.missing()));
             }
@@ -222,24 +221,22 @@ impl<'a, L> Gathering<'a, L> {
     }
 
     fn take(&mut self, joining: Joining<L>) {
-        let is_same = |hello: &MemberHello, other: &MemberHello| {
-            (hello.name.is_some() || hello.rank.is_some())
-                && (&hello.name, hello.rank) == (&other.name, other.rank)
+        let is_there = |MemberHello { name, rank, .. }: &MemberHello| {
+            #[cfg(test)]
+            planted!(TwiceCounts, return false);
+            let is_same = |other: &MemberHello| (&other.name, other.rank) == (name, *rank);
+            (name.is_some() || rank.is_some()) && self.joined.iter().any(|member| is_same(&member.hello))
         };
         match joining {
-            Ok(member) if self.joined.iter().any(|other| is_same(&member.hello, &other.hello)) => {
+            Ok(member) if is_there(&member.hello) => {
                 let MemberHello { name, host, .. } = member.hello;
                 self.errors.push(JoinError::Twice { name: name.unwrap_or(host) }.to_string());
             }
             Ok(member) => {
-                // Its launcher may end before it comes.
-                self.absent.retain(|host| Some(&host.name) != member.hello.name.as_ref());
                 self.joined.push(*member);
-                self.last = self.passed;
+                self.last = self.time.passed;
             }
-            Err(JoinError::Broken(broken)) => {
-                tracing::info!(%broken, "a member was lost while it joined")
-            }
+            Err(JoinError::Broken(broken)) => tracing::info!(%broken, "a member was lost while it joined"),
             Err(error) => {
                 self.errors.push(error.to_string());
                 if let JoinError::OtherProtocol { name, .. } = error {
@@ -247,15 +244,25 @@ impl<'a, L> Gathering<'a, L> {
                 }
             }
         }
+        #[cfg(test)]
+        planted!(AbsentStays, return);
+        // Its launcher may have ended before it came.
+        let mut absent = std::mem::take(&mut self.absent);
+        absent.retain(|host| !self.has_come(&host.name));
+        self.absent = absent;
+    }
+
+    /// A member of this name, or one that was refused.
+    fn has_come(&self, name: &String) -> bool {
+        self.joined.iter().any(|member| member.hello.name.as_ref() == Some(name))
+            || self.refused.contains(name)
     }
 
     fn launcher_ended(&mut self, end: LaunchEnd) {
         tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
         match end.host {
-            Some(name) if !self.joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
-                self.absent.push(AbsentHost { name, why: end.why });
-            }
-            Some(_) => {}
+            Some(name) if self.has_come(&name) => {}
+            Some(name) => self.absent.push(AbsentHost { name, why: end.why }),
             None => {
                 self.over = true;
                 self.errors.push(end.why);
@@ -266,7 +273,8 @@ impl<'a, L> Gathering<'a, L> {
     fn expected(&self) -> Option<usize> {
         let sizes = self.joined.iter().filter_map(|member| Some(member.hello.size? as usize));
         let of_job = sizes.filter(|size| (LEAST_MEMBERS..=MOST_HOSTS).contains(size)).max();
-        self.members.or((!self.hosts.is_empty()).then_some(self.hosts.len())).or(of_job)
+        let hosts = self.spec.start.hosts().len();
+        self.spec.members.or((hosts > 0).then_some(hosts)).or(of_job)
     }
 
     /// How many are still to come, where it is known. Members that were refused have come.
@@ -278,30 +286,17 @@ impl<'a, L> Gathering<'a, L> {
     fn missing(&self) -> Vec<String> {
         let mut known = [self.names(), self.refused.clone()].concat();
         known.extend(self.absent.iter().map(|host| host.name.clone()));
-        self.hosts.iter().filter(|host| !known.contains(host)).cloned().collect()
-    }
-
-    fn is_late(&self) -> bool {
-        self.passed > self.patience
-    }
-
-    /// No more will come, or it would be late.
-    fn is_over(&self) -> bool {
-        let quiet = self.expected().is_none()
-            && self.joined.len() >= LEAST_MEMBERS
-            && self.passed - self.last > NO_MORE;
-        quiet || self.over || self.is_late()
+        self.spec.start.hosts().iter().filter(|host| !known.contains(host)).cloned().collect()
     }
 
     /// The members with their names; those that did not come are among the absent then.
     fn end(&mut self) -> Result<Vec<(String, JoiningMember<L>)>, FleetError> {
         let (expected, lacking, missing) = (self.expected(), self.lacking().unwrap_or(0), self.missing());
-        if self.is_late() && lacking > 0 {
-            let why = format!("did not connect within {:.0} s", self.patience.as_secs_f64());
+        if self.time.passed > self.spec.patience && lacking > 0 {
+            let why = format!("did not connect within {:.0} s", self.spec.patience.as_secs_f64());
             // More names than members: some are aliases of members that came, and nobody knows which.
-            let absent = missing.iter().filter(|_| missing.len() <= lacking);
-            let absent = absent.map(|name| AbsentHost { name: name.clone(), why: format!("it {why}") });
-            self.absent.extend(absent);
+            let absent = missing.iter().filter(|_| missing.len() <= lacking).cloned();
+            self.absent.extend(absent.map(|name| AbsentHost { name, why: format!("it {why}") }));
             if missing.len() != lacking {
                 let expected = expected.unwrap_or_default();
                 self.errors.push(format!("{lacking} of {expected} members {why}"));
@@ -310,7 +305,8 @@ impl<'a, L> Gathering<'a, L> {
         if self.joined.len() >= LEAST_MEMBERS {
             let (names, joined) = (self.names(), std::mem::take(&mut self.joined));
             let mut named: Vec<(String, JoiningMember<L>)> = names.into_iter().zip(joined).collect();
-            let place = |name: &String| self.hosts.iter().position(|host| host == name).unwrap_or(usize::MAX);
+            let hosts = self.spec.start.hosts();
+            let place = |name: &String| hosts.iter().position(|host| host == name).unwrap_or(usize::MAX);
             named.sort_by_cached_key(|(name, member)| (place(name), member.hello.rank, name.clone()));
             return Ok(named);
         }
@@ -318,7 +314,7 @@ impl<'a, L> Gathering<'a, L> {
         Err(FleetError::TooFew {
             joined: self.joined.len(),
             expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
-            seconds: self.passed.as_secs_f64(),
+            seconds: self.time.passed.as_secs_f64(),
             why: first
                 .or_else(|| self.errors.first().cloned())
                 .unwrap_or_else(|| "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()),
@@ -334,18 +330,16 @@ impl<'a, L> Gathering<'a, L> {
             let of_list = || {
                 let plain = |name: &'a String| name.rsplit('@').next().unwrap_or(name);
                 let short = |text: &str| text.split('.').next().unwrap_or_default().to_string();
-                let mut free = self.hosts.iter().filter(|name| is_free(name));
+                let mut free = self.spec.start.hosts().iter().filter(|name| is_free(name));
                 let exact = free.clone().find(|name| plain(name) == host);
                 exact.or_else(|| free.find(|name| short(plain(name)) == short(host))).cloned()
             };
-            let base = hello.name.clone().or_else(of_list).unwrap_or_else(|| match host.as_str() {
-                "" => "member".to_string(),
-                host => host.to_string(),
-            });
+            let base = hello.name.clone().or_else(of_list).or((!host.is_empty()).then(|| host.clone()));
+            let base = base.unwrap_or("member".into());
             let ranked = hello.rank.map(|rank| format!("{base}:{rank}"));
             let numbered = (2..).map(|number| format!("{base}#{number}"));
-            let name = std::iter::once(base.clone()).chain(ranked).chain(numbered).find(is_free);
-            names.push(name.unwrap_or(base));
+            let free = std::iter::once(base.clone()).chain(ranked).chain(numbered).find(is_free);
+            names.extend(free);
         }
         names
     }

@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+mod tests;
+
 mod conversation;
 mod coordinator;
 mod differences;
@@ -41,7 +45,6 @@ mod sentence;
 mod spec;
 mod summary;
 mod sums;
-mod window;
 
 pub use coordinator::coordinate;
 pub use error::FleetError;

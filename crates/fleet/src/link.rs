@@ -23,6 +23,8 @@ pub(crate) struct MemberLink {
     /// A message is often one packet: its length and itself come by one call.
     receiver: Arc<Mutex<(BufReader<TcpStream>, ChannelReceiver)>>,
     sender: Arc<Mutex<ChannelSender>>,
+    /// When something came last, written by the thread that listens: a sign of life wakes nobody else.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl MemberLink {
@@ -35,6 +37,7 @@ impl MemberLink {
             stream: Arc::new(stream),
             receiver: Arc::new(Mutex::new((reader, channel.receiver))),
             sender: Arc::new(Mutex::new(channel.sender)),
+            heard: Arc::new(Mutex::new(clock::now())),
         })
     }
 
@@ -46,7 +49,9 @@ impl MemberLink {
     /// The next message, whenever it comes. By one thread only.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
         let (reader, receiver) = &mut *lock(&self.receiver);
-        receiver.receive(reader, MESSAGE_LIMIT_BYTES)
+        let message = receiver.receive(reader, MESSAGE_LIMIT_BYTES);
+        *lock(&self.heard) = clock::now();
+        message
     }
 
     /// The same within a time.
@@ -90,8 +95,7 @@ pub(crate) trait MemberWire {
 
 /// The links of all members.
 pub(crate) struct MemberLinks {
-    /// Each with the moment when something came last, written by the thread that listens: a sign of life wakes nobody else.
-    members: Vec<(MemberLink, Arc<Mutex<Instant>>)>,
+    members: Vec<MemberLink>,
     replies: Receiver<(usize, Result<MemberReply, Broken>)>,
 }
 
@@ -100,12 +104,10 @@ impl MemberLinks {
     pub(crate) fn listen<'scope>(scope: &'scope Scope<'scope, '_>, links: Vec<MemberLink>) -> MemberLinks {
         let (sender, replies) = channel();
         let listen = |(number, link): (usize, MemberLink)| {
-            let heard = Arc::new(Mutex::new(clock::now()));
-            let (reading, noted, replying) = (link.clone(), Arc::clone(&heard), sender.clone());
+            let (reading, replying) = (link.clone(), sender.clone());
             let started = Builder::new().name("member".into()).spawn_scoped(scope, move || {
                 loop {
                     let reply = reading.receive();
-                    *lock(&noted) = clock::now();
                     let ended = reply.is_err();
                     let is_sign = matches!(reply, Ok(MemberReply::Alive));
                     if !is_sign && replying.send((number, reply)).is_err() || ended {
@@ -118,7 +120,7 @@ impl MemberLinks {
                 // The receiver is here.
                 let _ = sender.send((number, Err(Broken::Io(error))));
             }
-            (link, heard)
+            link
         };
         MemberLinks { members: links.into_iter().enumerate().map(listen).collect(), replies }
     }
@@ -126,7 +128,7 @@ impl MemberLinks {
 
 impl MemberWire for MemberLinks {
     fn send(&self, number: usize, request: &MemberRequest) -> Result<(), Broken> {
-        self.members[number].0.send(request)
+        self.members[number].send(request)
     }
 
     fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)> {
@@ -134,10 +136,10 @@ impl MemberWire for MemberLinks {
     }
 
     fn heard(&self, number: usize) -> Instant {
-        *lock(&self.members[number].1)
+        *lock(&self.members[number].heard)
     }
 
     fn end(&self, number: usize) {
-        self.members[number].0.end()
+        self.members[number].end()
     }
 }

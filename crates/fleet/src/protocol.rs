@@ -180,6 +180,8 @@ pub(crate) fn is_possible(load: &HostLoad) -> bool {
 impl FlowReport {
     /// As it was reported, or a failure.
     pub(crate) fn checked(self) -> FlowReport {
+        #[cfg(test)]
+        planted!(AnyFigure, return self);
         let FlowFigures { bytes_per_second, retransmitted_share, p99_seconds, .. } = &self.figures;
         let figures = [bytes_per_second, retransmitted_share, p99_seconds].into_iter().flatten();
         let is_counted = bytes_per_second.is_some() && self.figures.retransmits < MOST_COUNTED;

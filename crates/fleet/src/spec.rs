@@ -39,6 +39,16 @@ pub enum FleetStart {
     Job,
 }
 
+impl FleetStart {
+    /// The hosts of the list; none of a job.
+    pub fn hosts(&self) -> &[String] {
+        match self {
+            FleetStart::Launch { hosts, .. } => hosts,
+            FleetStart::Job => &[],
+        }
+    }
+}
+
 /// What is to be measured, on whom, and how.
 #[derive(Clone, Debug, Default)]
 pub struct FleetSpec {
