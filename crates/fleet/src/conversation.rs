@@ -189,6 +189,8 @@ impl Conversation {
 
     /// Those that did not even say that they are there.
     fn lose_silent(&mut self) {
+        // It may have stood still until now.
+        self.time.look();
         for number in 0..self.members.len() {
             if clock::since(self.wire.heard(number).max(self.time.woke)) > SILENT {
                 self.lose(number, format!("it said nothing for {:.0} s", SILENT.as_secs_f64()));
@@ -238,8 +240,8 @@ impl Conversation {
         })?;
         late.into_iter().for_each(|number| self.lose(number, "it did not prepare a window in time".into()));
         let at = self.now_nanos() + LEAD.as_nanos() as i64;
-        let (seconds, warm_up_seconds) =
-            (spec.seconds, (spec.seconds * WARM_UP_SHARE).min(MOST_WARM_UP_SECONDS));
+        let seconds = spec.seconds;
+        let warm_up_seconds = (seconds * WARM_UP_SHARE).min(MOST_WARM_UP_SECONDS);
         let receives = |to: &usize| !by_sender.contains_key(to) && !self.is_lost(*to);
         let receivers: BTreeSet<usize> = plan.flows.iter().map(|(_, to)| *to).filter(receives).collect();
         ready.extend(receivers);

@@ -298,8 +298,7 @@ impl<'a, L> Gathering<'a, L> {
             let absent = missing.iter().filter(|_| missing.len() <= lacking).cloned();
             self.absent.extend(absent.map(|name| AbsentHost { name, why: format!("it {why}") }));
             if missing.len() != lacking {
-                let expected = expected.unwrap_or_default();
-                self.errors.push(format!("{lacking} of {expected} members {why}"));
+                self.errors.push(format!("{lacking} of {} members {why}", expected.unwrap_or_default()));
             }
         }
         if self.joined.len() >= LEAST_MEMBERS {
