@@ -1,17 +1,18 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::error::{FleetError, JoinError};
-use crate::gather::{Joining, JoiningMember, accept, named};
+use crate::conversation::{Conversation, GatheredMember};
+use crate::error::FleetError;
+use crate::gather::{Gathering, JoiningMember, accept};
 use crate::launch::{LaunchedMembers, start_own};
+use crate::link::MemberLinks;
 use crate::member::own_addresses;
 use crate::names::NameLookup;
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
 use crate::rounds::measure;
-use crate::spec::{FleetEvent, FleetSpec, FleetStart, LEAST_MEMBERS};
-use crate::window::{Conversation, GatheredMember, WindowSettings};
+use crate::spec::{FleetEvent, FleetSpec, FleetStart};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::fleet::{AbsentHost, FleetGrouping, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{FleetGrouping, FleetPattern, FleetResult};
 use linerate_system::clock;
 use linerate_system::side_file::ReplacingFile;
 use linerate_system::stop::Stop;
@@ -21,17 +22,6 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Duration;
-
-/// Before each window of flows, not counted: this share of its length, and no more seconds than these.
-const WARM_UP_SHARE: f64 = 0.6;
-const MOST_WARM_UP_SECONDS: f64 = 0.3;
-/// A time to look at `stop` while members come.
-const LOOK: Duration = Duration::from_millis(50);
-/// Where nobody says how many there are: no more are awaited when none has come for this long.
-const NO_MORE: Duration = Duration::from_secs(3);
-/// Who has not come after this is named, though it may still come.
-const NAMED: Duration = Duration::from_secs(4);
 
 /// Runs a fleet to its end. Members that are lost and hosts that never come are in the result; an error only where
 /// nothing can be measured.
@@ -53,22 +43,22 @@ pub fn coordinate(
         let closing = closed.ends_at_drop();
         let (tcp, accepting) = (&tcp, &closed);
         scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
-        let listed = match &spec.start {
-            FleetStart::Launch { hosts, .. } => hosts.as_slice(),
-            FleetStart::Job => &[],
-        };
-        let lookup = NameLookup::start(listed);
+        let lookup = NameLookup::start(spec.start.hosts());
         let mut launched = launch(spec, &addresses, key)?;
-        let gathered = gather(spec, &joins, &mut launched, stop, listening);
+        let mut gathering = Gathering::begin(spec);
+        let receive = &mut |within| joins.recv_timeout(within).ok();
+        let launchers_ended = &mut || launched.ended();
+        let gathered = gathering.await_members(receive, launchers_ended, stop, listening);
         drop(closing);
         drop((rendezvous, home_file));
-        let (joined, absent, errors) = gathered?;
-        let members = named(joined, listed)
-            .into_iter()
-            .map(|(name, member)| {
-                data_address(spec, &member, &name).map(|at| GatheredMember::new(name, member, at))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        gathering.absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
+        let (mut members, mut links) = (Vec::new(), Vec::new());
+        for (name, member) in gathered? {
+            let address = data_address(spec, &member, &name)?;
+            let JoiningMember { link, hello, clock } = member;
+            members.push(GatheredMember { name, address, hello, clock, machine: None, lost: None });
+            links.push(link);
+        }
         one_family(&members)?;
         let mut result = FleetResult {
             pattern: spec.pattern,
@@ -79,18 +69,12 @@ pub fn coordinate(
                 .then_some(FleetGrouping::Rack),
             servers: spec.servers.clone(),
             rate_limit_bytes_per_second: spec.rate_limit,
-            absent,
-            errors,
+            absent: gathering.absent,
+            errors: gathering.errors,
             ..FleetResult::default()
         };
-        let settings = WindowSettings {
-            seconds: spec.seconds,
-            warm_up_seconds: (spec.seconds * WARM_UP_SHARE).min(MOST_WARM_UP_SECONDS),
-            streams: spec.streams,
-            rate_limit: spec.rate_limit,
-            asks: spec.pattern == FleetPattern::Incast,
-        };
-        let mut conversation = Conversation::begin(scope, members, zero, settings);
+        let wire = Box::new(MemberLinks::listen(scope, links));
+        let mut conversation = Conversation::begin(members, wire, zero);
         measure(spec, &lookup, &mut conversation, &mut result, stop, listening);
         conversation.leave();
         launched.end();
@@ -162,107 +146,6 @@ fn launch(spec: &FleetSpec, addresses: &[String], key: &Key) -> Result<LaunchedM
         FleetStart::Launch { plan, .. } => plan.start(&member, key)?,
         FleetStart::Job => start_own(&member, key)?,
     })
-}
-
-type Gathered = (Vec<JoiningMember>, Vec<AbsentHost>, Vec<String>);
-
-/// Awaits the members.
-fn gather(
-    spec: &FleetSpec,
-    joins: &mpsc::Receiver<Joining>,
-    launched: &mut LaunchedMembers,
-    stop: &Stop,
-    listening: &mut dyn FnMut(FleetEvent<'_>),
-) -> Result<Gathered, FleetError> {
-    let hosts: &[String] = match &spec.start {
-        FleetStart::Launch { hosts, .. } => hosts,
-        FleetStart::Job => &[],
-    };
-    let listed = (!hosts.is_empty()).then_some(hosts.len());
-    let (mut joined, mut absent, mut errors): Gathered = Default::default();
-    let (began, mut last) = (clock::now(), clock::now());
-    let (mut over, mut named) = (false, false);
-    loop {
-        match joins.recv_timeout(LOOK) {
-            Ok(Ok(member)) => {
-                joined.push(*member);
-                last = clock::now();
-            }
-            Ok(Err(JoinError::Broken(broken))) => {
-                tracing::info!(%broken, "a member was lost while it joined")
-            }
-            Ok(Err(error)) => errors.push(error.to_string()),
-            Err(_) => {}
-        }
-        if stop.is_ended() {
-            return Err(FleetError::Stopped);
-        }
-        for end in launched.ended() {
-            tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
-            match end.host {
-                Some(name) if !joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
-                    absent.push(AbsentHost { name, why: end.why });
-                }
-                Some(_) => {}
-                // It ran for all of them: those that are not there will not come.
-                None => {
-                    over = true;
-                    errors.push(end.why);
-                }
-            }
-        }
-        let of_job = joined.iter().find_map(|member| member.hello.size).map(|size| size as usize);
-        let expected = spec.members.or(listed).or(of_job);
-        let all = expected.is_some_and(|expected| {
-            joined.len() + absent.len() + errors_of_members(&errors, over) >= expected
-        });
-        let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && clock::since(last) > NO_MORE;
-        let late = clock::since(began) > spec.patience;
-        if !named && !all && clock::since(began) > NAMED {
-            named = true;
-            listening(FleetEvent::Waiting(&missing(hosts, &joined, &absent)));
-        }
-        if all || quiet || over || late {
-            let named = missing(hosts, &joined, &absent);
-            // Names that no member bears may be aliases of those that came.
-            if late && joined.len() + absent.len() < expected.unwrap_or(0) {
-                let why = format!("it did not connect within {:.0} s", spec.patience.as_secs_f64());
-                absent.extend(named.into_iter().map(|name| AbsentHost { name, why: why.clone() }));
-                if hosts.is_empty() {
-                    let expected = expected.unwrap_or_default();
-                    errors.push(format!("{} of {expected} members {why}", expected - joined.len()));
-                }
-            }
-            absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
-            if joined.len() >= LEAST_MEMBERS {
-                return Ok((joined, absent, errors));
-            }
-            let first = absent.first().map(|host| format!("{}: {}", host.name, host.why));
-            return Err(FleetError::TooFew {
-                joined: joined.len(),
-                expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
-                seconds: clock::since(began).as_secs_f64(),
-                why: first.or_else(|| errors.first().cloned()).unwrap_or_else(|| {
-                    "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()
-                }),
-            });
-        }
-    }
-}
-
-/// Hosts of the list that are neither there nor known to be absent.
-fn missing(hosts: &[String], joined: &[JoiningMember], absent: &[AbsentHost]) -> Vec<String> {
-    let missing = hosts.iter().filter(|name| {
-        let came =
-            |member: &JoiningMember| member.hello.name.as_ref() == Some(name) || member.hello.host == **name;
-        !joined.iter().any(came) && !absent.iter().any(|one| one.name == **name)
-    });
-    missing.cloned().collect()
-}
-
-/// Members that were refused count as having come.
-fn errors_of_members(errors: &[String], over: bool) -> usize {
-    if over { 0 } else { errors.len() }
 }
 
 /// Where a member takes data.

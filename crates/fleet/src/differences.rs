@@ -10,12 +10,11 @@ const TIME_OF_DAY_SECONDS: f64 = 1.0;
 
 /// One sentence for each property in which members differ.
 pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
-    let kernel = |member: &FleetMember| member.machine.as_ref()?.kernel.release.known().cloned();
-    let mtu = |member: &FleetMember| mtu(member).map(|mtu| format!("MTU {mtu}"));
-    let cpus = |member: &FleetMember| {
-        let machine = member.machine.as_ref()?;
-        Some(counted(machine.cpu.logical.len(), "CPU"))
+    let kernel = |member: &FleetMember| {
+        member.machine.as_ref()?.kernel.release.known().map(|release| format!("kernel {release}"))
     };
+    let mtu = |member: &FleetMember| mtu(member).map(|mtu| format!("MTU {mtu}"));
+    let cpus = |member: &FleetMember| Some(counted(member.machine.as_ref()?.cpu.logical.len(), "CPU"));
     let control = |member: &FleetMember| {
         let control = member.machine.as_ref()?.kernel.tcp_congestion_control.known()?;
         Some(format!("TCP congestion control {control}"))
@@ -23,19 +22,14 @@ pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
     let version = |member: &FleetMember| Some(format!("linerate {}", member.version));
     let mut sentences = Vec::new();
     sentences.extend(differing(members, "run", version));
-    sentences.extend(differing(members, "run", |member| {
-        kernel(member).map(|release| format!("kernel {release}"))
-    }));
+    sentences.extend(differing(members, "run", kernel));
     sentences.extend(differing(members, "have", control));
     sentences.extend(differing(members, "have", mtu));
     sentences.extend(differing(members, "have", cpus));
     sentences.extend(same_address(members));
     let off = |member: &&FleetMember| member.time_of_day_offset_seconds.abs() > TIME_OF_DAY_SECONDS;
-    sentences.extend(members.iter().filter(off).map(|member| {
-        format!(
-            "{}'s time of day is {:+.1} s off the coordinator's; no figure depends on it",
-            member.name, member.time_of_day_offset_seconds
-        )
+    sentences.extend(members.iter().filter(off).map(|FleetMember { name, time_of_day_offset_seconds, .. }| {
+        format!("{name}'s time of day is {time_of_day_offset_seconds:+.1} s off the coordinator's; no figure depends on it")
     }));
     sentences
 }

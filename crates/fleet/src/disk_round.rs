@@ -1,17 +1,16 @@
 //! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
 //! read.
 
+use crate::conversation::{Conversation, LEAD};
 use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
 use crate::schedule::doubling;
 use crate::spec::{FleetDiskSpec, FleetEvent};
 use crate::summary::verdict;
-use crate::window::{Conversation, LEAD};
 use linerate_measure::measure::access::FileLayout;
 use linerate_measure::run::fleet::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
-use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
@@ -43,27 +42,18 @@ pub(crate) struct DiskWindowPlan {
     pub direction: DiskDirection,
 }
 
-/// Each alone, then 2, 4 … all.
-pub(crate) fn disk_windows(members: usize, write: bool) -> Vec<DiskWindowPlan> {
+/// Each of these alone, then, where they are measured `together`, 2, 4 … all.
+pub(crate) fn disk_windows(members: &[usize], together: bool, write: bool) -> Vec<DiskWindowPlan> {
     // One alone is among those that are measured alone.
-    let counts: Vec<usize> = doubling(members).into_iter().filter(|count| *count > 1).collect();
-    let directions = [DiskDirection::Write, DiskDirection::Read];
-    let wanted = directions.into_iter().filter(|direction| write || *direction == DiskDirection::Read);
-    let of = |direction: DiskDirection| {
-        let alone = (0..members).map(|member| vec![member]);
-        let together = counts.iter().map(|count| (0..*count).collect());
-        let plans = alone.chain(together).collect::<Vec<Vec<usize>>>();
-        plans.into_iter().map(move |members| DiskWindowPlan { members, direction })
-    };
-    wanted.flat_map(of).collect()
-}
-
-/// The disks of some members, each member's alone.
-pub(crate) fn server_windows(servers: &[usize], write: bool) -> Vec<DiskWindowPlan> {
-    let directions = [write.then_some(DiskDirection::Write), Some(DiskDirection::Read)];
-    let of =
-        |direction| servers.iter().map(move |server| DiskWindowPlan { members: vec![*server], direction });
-    directions.into_iter().flatten().flat_map(of).collect()
+    let counts = doubling(members.len()).into_iter().filter(|count| together && *count > 1);
+    let alone = members.iter().map(|member| vec![*member]);
+    let plans: Vec<Vec<usize>> = alone.chain(counts.map(|count| members[..count].to_vec())).collect();
+    let of = |direction| plans.iter().cloned().map(move |members| DiskWindowPlan { members, direction });
+    [write.then_some(DiskDirection::Write), Some(DiskDirection::Read)]
+        .into_iter()
+        .flatten()
+        .flat_map(of)
+        .collect()
 }
 
 /// All windows of disks; after each the product is as good as it can be then. `more`: windows that follow. False: it was
@@ -82,33 +72,29 @@ pub(crate) fn measure_disks(
     let prepared = conversation.prepare_disks(spec, &taking_part, limit, stop);
     result.errors.extend(prepared);
     note_lost(conversation, result, listening);
-    let mut interrupted = false;
     for (number, plan) in plans.iter().enumerate() {
-        if stop.is_ended() {
-            interrupted = true;
+        let measured =
+            if stop.is_ended() { None } else { conversation.disk_window(number, (spec, plan), result, stop) };
+        note_lost(conversation, result, listening);
+        let Some((window, disks)) = measured else {
             result.errors.push(format!("interrupted after {number} of {} windows", plans.len() + more));
             break;
-        }
-        let (window, disks) = conversation.disk_window(number, plan, result, stop);
+        };
         result.windows.push(window);
         result.disks.extend(disks);
-        note_lost(conversation, result, listening);
         result.verdict = verdict(result);
         listening(FleetEvent::Window { done: number + 1, all: plans.len() + more, result });
     }
     let failed = result.disks.iter().filter_map(|disk| {
-        let failure = disk.failure.as_ref()?;
-        Some(format!("{}: {}: {failure}", disk.member, disk.source))
+        let parts = [&disk.member, &disk.source, disk.failure.as_ref()?].map(String::as_str);
+        Some(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
     });
     let mut failed: Vec<String> = failed.collect();
     failed.dedup();
-    let first = failed.first().map(|first| match failed.len() {
-        1 => first.clone(),
-        more => format!("{first} (and {} more)", more - 1),
-    });
-    result.errors.extend(first);
+    let first = failed.first().cloned();
+    result.errors.extend(first.map(|first| and_more(first, failed.len(), "")));
     result.verdict = verdict(result);
-    !interrupted
+    result.windows.len() == plans.len()
 }
 
 impl Conversation {
@@ -126,75 +112,66 @@ impl Conversation {
             let request = Box::new(spec.request(member, members, &id, limit));
             self.ask(member, &MemberRequest::PrepareDisks { window: 0, request });
         }
-        let mut waiting: HashSet<usize> =
-            taking_part.iter().copied().filter(|member| !self.is_lost(*member)).collect();
         let mut failures = Vec::new();
-        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
-            MemberReply::Ready { failures: failed, .. } => {
+        let late = self.collect(taking_part.iter().copied(), PATIENCE, stop, |from, reply| match reply {
+            MemberReply::Ready { window: 0, failures: failed } => {
                 failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
                 true
             }
             _ => false,
         });
+        let why = || "it did not make its files in time".to_string();
+        late.into_iter().flatten().for_each(|member| self.lose(member, why()));
         failures.into_iter().map(|(from, why)| format!("{}: {why}", self.members[from].name)).collect()
     }
 
+    /// None where it was interrupted.
     fn disk_window(
         &mut self,
         number: usize,
-        plan: &DiskWindowPlan,
+        (spec, plan): (&FleetDiskSpec, &DiskWindowPlan),
         before: &FleetResult,
         stop: &Stop,
-    ) -> (FleetWindow, Vec<FleetDisk>) {
+    ) -> Option<(FleetWindow, Vec<FleetDisk>)> {
         let window = number as u32;
-        let at = (clock::since(self.zero) + LEAD).as_nanos() as i64;
+        let at = self.now_nanos() + LEAD.as_nanos() as i64;
         let writes = plan.direction == DiskDirection::Write;
-        let mut waiting = HashSet::new();
-        for member in plan.members.iter().copied().filter(|member| !self.is_lost(*member)).collect::<Vec<_>>()
-        {
-            let at_nanos = at + self.members[member].clock.offset_nanos;
+        for member in plan.members.iter().copied() {
+            let at_nanos = self.member_nanos(member, at);
             self.ask(member, &MemberRequest::BeginDisks { window, at_nanos, writes });
-            waiting.insert(member);
         }
-        let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
-        let mut begins = Vec::new();
-        let mut reports: Vec<(usize, DiskReport)> = Vec::new();
-        self.collect(&mut waiting, clock::now() + PATIENCE, stop, |from, reply| match reply {
+        let is_own =
+            |disk: &DiskReport| spec.sources.iter().any(|own| own.display().to_string() == disk.source);
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
+        let mut reports: BTreeMap<usize, BTreeMap<String, DiskReport>> = BTreeMap::new();
+        self.collect(plan.members.iter().copied(), PATIENCE, stop, |from, reply| match reply {
             MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
-                begins.push(began_nanos - offsets[from]);
-                reports.extend(disks.into_iter().map(|disk| {
-                    (from, DiskReport { ended_nanos: disk.ended_nanos - offsets[from], ..disk })
-                }));
+                begins.push((from, began_nanos));
+                ends.extend(disks.iter().map(|disk| (from, disk.ended_nanos)));
+                // Of two of one source the first counts.
+                let own = disks.into_iter().rev().filter(is_own);
+                reports.insert(from, own.map(|disk| (disk.source.clone(), disk.checked())).collect());
                 true
             }
             _ => false,
-        });
-        let lost = plan.members.iter().filter(|member| self.is_lost(**member));
-        let mut disks: Vec<FleetDisk> = lost
-            .map(|member| FleetDisk {
-                member: self.members[*member].name.clone(),
-                window: number,
-                direction: plan.direction,
-                failure: Some("the member was lost".into()),
-                ..FleetDisk::default()
-            })
-            .collect();
-        let first = begins.iter().min().copied().unwrap_or_default();
-        let last = begins.iter().max().copied().unwrap_or_default();
-        let ended = reports.iter().map(|(_, report)| report.ended_nanos).max().unwrap_or(first);
-        let seconds = (ended - first) as f64 / 1e9;
-        disks.extend(
-            reports.into_iter().map(|(from, report)| self.disk(number, plan.direction, from, report)),
-        );
+        })?;
+        let mut disks = Vec::new();
+        for from in plan.members.iter().copied() {
+            let why = if self.is_lost(from) { "the member was lost" } else { "it gave no figure in time" };
+            let failed = || vec![DiskReport { failure: Some(why.into()), ..DiskReport::default() }];
+            let of_member = reports.remove(&from).map_or_else(failed, |own| own.into_values().collect());
+            disks.extend(of_member.into_iter().map(|one| self.disk(number, plan.direction, from, one)));
+        }
+        let seconds = self.seconds_between(&[&begins[..], &ends].concat(), at);
         let mut of_window = FleetWindow {
             hosts: plan.members.len(),
             disks: Some(plan.direction),
-            start_skew_seconds: (last - first) as f64 / 1e9,
+            start_skew_seconds: self.seconds_between(&begins, at),
             alone: plan.members.len() == 1,
             ..FleetWindow::default()
         };
         sum(&mut of_window, &disks, seconds, before);
-        (of_window, disks)
+        Some((of_window, disks))
     }
 
     fn disk(&self, window: usize, direction: DiskDirection, from: usize, report: DiskReport) -> FleetDisk {
@@ -244,14 +221,19 @@ fn sum(window: &mut FleetWindow, disks: &[FleetDisk], seconds: f64, before: &Fle
     window.predicted_bytes_per_second = (longest > 0.0).then(|| bytes as f64 / longest);
 }
 
+/// What failed first, of so many.
+pub(crate) fn and_more(first: String, all: usize, what: &str) -> String {
+    if all > 1 { format!("{first} (and {} more{what})", all - 1) } else { first }
+}
+
 /// Names members that were lost since this was asked last.
 pub(crate) fn note_lost(
     conversation: &Conversation,
     result: &mut FleetResult,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    for (member, lost) in result.members.iter_mut().zip(conversation.losses()) {
-        member.lost.clone_from(lost);
+    for (member, gathered) in result.members.iter_mut().zip(&conversation.members) {
+        member.lost.clone_from(&gathered.lost);
     }
     for member in result.members.iter().filter(|member| member.lost.is_some()) {
         let why = member.lost.as_deref().unwrap_or_default();
@@ -270,7 +252,7 @@ mod tests {
     #[test]
     fn each_host_is_measured_alone_then_ever_more_of_them() {
         let counts = |members, write| -> Vec<(usize, DiskDirection)> {
-            let plans = disk_windows(members, write);
+            let plans = disk_windows(&[0, 1, 2, 3, 4, 5][..members], true, write);
             plans.into_iter().map(|plan| (plan.members.len(), plan.direction)).collect()
         };
         let read = |counts: &[usize]| -> Vec<(usize, DiskDirection)> {

@@ -81,6 +81,8 @@ pub(crate) enum JoinError {
     Io(#[from] std::io::Error),
     #[error("its first message is no hello")]
     NoHello,
+    #[error("a second member called {name} came and was left out: start one alone on each host")]
+    Twice { name: String },
     #[error(
         "member {name} runs linerate {version} (fleet protocol {protocol}), this is linerate {} (fleet protocol {own}); \
          install the same version on all hosts",

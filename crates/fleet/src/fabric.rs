@@ -73,14 +73,13 @@ fn read_fabric(file: &Path) -> Result<Vec<FleetRack>, FabricError> {
 
 /// A rack as `--fabric` has it: hosts as in `--hosts`, and what its uplink carries each way, where that is known.
 pub(crate) fn parse_rack(text: &str) -> Result<FleetRack, FabricError> {
-    let (hosts, uplink) = match text.rsplit_once(':') {
+    let (hosts, uplink_bytes_per_second) = match text.rsplit_once(':') {
         Some((hosts, uplink)) => (hosts, Some(parse_rate(uplink).map_err(FabricError::Rate)?)),
         None => (text, None),
     };
-    if uplink.is_some_and(|uplink| uplink <= 0.0) {
+    if uplink_bytes_per_second.is_some_and(|uplink| uplink <= 0.0) {
         return Err(FabricError::NoRate);
     }
-    let uplink_bytes_per_second = uplink;
     let hosts = expand(hosts).map_err(FabricError::Hosts)?;
     if hosts.is_empty() {
         return Err(FabricError::Empty);

@@ -1,11 +1,12 @@
 //! The flows of one member in one window: connections to the agents of the receivers, begun together, rates
-//! counted by the receivers.
+//! counted by the receivers, and what the CPUs of the member did meanwhile, whoever used them.
 
 use crate::disk_tasks::DiskTasks;
-use crate::host_load::{WindowTimes, load_during};
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
 use linerate_facts::failure::Failure;
+use linerate_facts::host::HostSampler;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::streams::RoundTrips;
 use linerate_measure::measure::window::{Look, Meter, Watch, WindowSpec};
 use linerate_measure::run::fleet::{FlowFigures, HostLoad};
@@ -18,13 +19,38 @@ use linerate_transport::flow::stream::{
 };
 use linerate_transport::flow::worker::WorkerError;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A call hands over this much: as `linerate network` does where it has tried nothing else.
 const WRITE_BYTES: u32 = 512 << 10;
 
 /// Small requests beside a flow: enough of them for a percentile, and no load of their own.
 const REQUESTS_PER_SECOND: f64 = 250.0;
+
+/// When a window begins and how long it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowTimes {
+    pub begin: Instant,
+    pub warm_up: Duration,
+    pub length: Duration,
+}
+
+/// Waits for the window and looks at both its ends.
+pub(crate) fn load_during(times: WindowTimes, stop: &Stop) -> HostLoad {
+    let host = HostSampler::of_cpus(&Sysroot::live());
+    stop.wait_until(times.begin + times.warm_up);
+    let before = host.sample();
+    stop.wait_until(times.begin + times.warm_up + times.length);
+    let used = host.sample().since(&before);
+    let count = used.cpus.len().max(1) as f64;
+    HostLoad {
+        cpus: used.cpus.len(),
+        busy: used.busy_cpus() / count,
+        busiest: used.cpus.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied(),
+        throttled: used.throttled,
+        steal: used.cpus.iter().map(|cpu| cpu.steal).sum::<f64>() / count,
+    }
+}
 
 /// A flow with its connections.
 pub(crate) struct PreparedFlow {
@@ -269,7 +295,6 @@ fn rate_between(begin: &Look, end: &Look) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// `bytes` in all, the last of them so many milliseconds after the clock's begin.
     fn look(zero: Instant, at_ms: u64, bytes: u64, last_ms: u64) -> Look {

@@ -113,17 +113,10 @@ fn between_groups(
     for one in 0..count {
         for other in (0..count).filter(|other| *other != one) {
             let across = |cell: &&MatrixCell| group_of[cell.from] == one && group_of[cell.to] == other;
-            let rates: Vec<f64> = table
-                .iter()
-                .enumerate()
-                .filter(|(from, _)| group_of[*from] == one)
-                .flat_map(|(_, row)| {
-                    row.iter()
-                        .enumerate()
-                        .filter(|(to, _)| group_of[*to] == other)
-                        .filter_map(|(_, cell)| *cell)
-                })
-                .collect();
+            let rows = table.iter().zip(&group_of).filter(|(_, group)| **group == one);
+            let cells_of = rows.flat_map(|(row, _)| row.iter().zip(&group_of));
+            let to_other = cells_of.filter(|(_, group)| **group == other);
+            let rates: Vec<f64> = to_other.filter_map(|(cell, _)| *cell).collect();
             let Some(middle) = median(rates.iter().copied()) else { continue };
             let effect = middle - usual;
             if effect >= GROUP_RATIO.ln() {
@@ -133,12 +126,8 @@ fn between_groups(
             let mut sums = vec![0.0; windows];
             cells.iter().filter(across).for_each(|cell| sums[cell.window] += cell.carried_bytes_per_second);
             let of = |group: usize| {
-                names
-                    .iter()
-                    .zip(&group_of)
-                    .filter(|(_, own)| **own == group)
-                    .map(|(name, _)| name.clone())
-                    .collect()
+                let own = names.iter().zip(&group_of).filter(|(_, own)| **own == group);
+                own.map(|(name, _)| name.clone()).collect()
             };
             found.push(SlowLink {
                 from: of(one),

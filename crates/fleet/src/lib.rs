@@ -7,6 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+mod tests;
+
+mod conversation;
 mod coordinator;
 mod differences;
 mod disk_round;
@@ -18,7 +23,6 @@ mod fair;
 mod flows;
 mod gather;
 mod groups;
-mod host_load;
 mod hosts;
 mod incast;
 mod job;
@@ -41,7 +45,6 @@ mod sentence;
 mod spec;
 mod summary;
 mod sums;
-mod window;
 
 pub use coordinator::coordinate;
 pub use error::FleetError;

@@ -1,15 +1,17 @@
 //! The channel of a coordinator and a member: the same Noise channel as the agent's, read by a thread of its own
-//! and written by anyone.
+//! and written by anyone; and those of all members of a coordinator.
 
-use crate::protocol::MESSAGE_LIMIT_BYTES;
-use linerate_system::lock;
+use crate::protocol::{MESSAGE_LIMIT_BYTES, MemberReply, MemberRequest};
+use linerate_system::{clock, lock};
 use linerate_transport::agent::{Broken, Channel, ChannelReceiver, ChannelSender, DeadlineStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufReader};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
 
 /// A message is small, and its reader is always there: a write that takes longer has nobody at its other end.
 const WRITE: Duration = Duration::from_secs(3);
@@ -21,6 +23,8 @@ pub(crate) struct MemberLink {
     /// A message is often one packet: its length and itself come by one call.
     receiver: Arc<Mutex<(BufReader<TcpStream>, ChannelReceiver)>>,
     sender: Arc<Mutex<ChannelSender>>,
+    /// When something came last, written by the thread that listens: a sign of life wakes nobody else.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl MemberLink {
@@ -33,6 +37,7 @@ impl MemberLink {
             stream: Arc::new(stream),
             receiver: Arc::new(Mutex::new((reader, channel.receiver))),
             sender: Arc::new(Mutex::new(channel.sender)),
+            heard: Arc::new(Mutex::new(clock::now())),
         })
     }
 
@@ -44,7 +49,9 @@ impl MemberLink {
     /// The next message, whenever it comes. By one thread only.
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
         let (reader, receiver) = &mut *lock(&self.receiver);
-        receiver.receive(reader, MESSAGE_LIMIT_BYTES)
+        let message = receiver.receive(reader, MESSAGE_LIMIT_BYTES);
+        *lock(&self.heard) = clock::now();
+        message
     }
 
     /// The same within a time.
@@ -69,5 +76,70 @@ impl MemberLink {
     pub(crate) fn end(&self) {
         // It may have ended by itself.
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// What a coordinator hears from its members and says to them, by their numbers.
+pub(crate) trait MemberWire {
+    fn send(&self, number: usize, request: &MemberRequest) -> Result<(), Broken>;
+
+    /// The next reply of any member, signs of life left out; none within this time.
+    fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)>;
+
+    /// When something came from this member last.
+    fn heard(&self, number: usize) -> Instant;
+
+    /// Ends the connection of this member.
+    fn end(&self, number: usize);
+}
+
+/// The links of all members.
+pub(crate) struct MemberLinks {
+    members: Vec<MemberLink>,
+    replies: Receiver<(usize, Result<MemberReply, Broken>)>,
+}
+
+impl MemberLinks {
+    /// Listens to each member on a thread of its own.
+    pub(crate) fn listen<'scope>(scope: &'scope Scope<'scope, '_>, links: Vec<MemberLink>) -> MemberLinks {
+        let (sender, replies) = channel();
+        let listen = |(number, link): (usize, MemberLink)| {
+            let (reading, replying) = (link.clone(), sender.clone());
+            let started = Builder::new().name("member".into()).spawn_scoped(scope, move || {
+                loop {
+                    let reply = reading.receive();
+                    let ended = reply.is_err();
+                    let is_sign = matches!(reply, Ok(MemberReply::Alive));
+                    if !is_sign && replying.send((number, reply)).is_err() || ended {
+                        return;
+                    }
+                }
+            });
+            if let Err(error) = started {
+                let error = io::Error::other(format!("no thread to listen to it: {error}"));
+                // The receiver is here.
+                let _ = sender.send((number, Err(Broken::Io(error))));
+            }
+            link
+        };
+        MemberLinks { members: links.into_iter().enumerate().map(listen).collect(), replies }
+    }
+}
+
+impl MemberWire for MemberLinks {
+    fn send(&self, number: usize, request: &MemberRequest) -> Result<(), Broken> {
+        self.members[number].send(request)
+    }
+
+    fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)> {
+        self.replies.recv_timeout(within).ok()
+    }
+
+    fn heard(&self, number: usize) -> Instant {
+        *lock(&self.members[number].heard)
+    }
+
+    fn end(&self, number: usize) {
+        self.members[number].end()
     }
 }

@@ -3,8 +3,7 @@
 
 use crate::disk_tasks::DiskTasks;
 use crate::error::FleetError;
-use crate::flows::{self, PreparedFlow};
-use crate::host_load::WindowTimes;
+use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
 use crate::link::MemberLink;
 use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
@@ -255,29 +254,27 @@ fn answer_all(
         // None: it was stopped here.
         let Ok(request) = requests.recv() else { return Ok(()) };
         let request = request.map_err(lost)?;
-        match request {
-            MemberRequest::Clock => {}
-            MemberRequest::Welcome => {
-                link.send(&MemberReply::Machine(Box::new(machine.clone()))).map_err(lost)?;
-            }
+        let reply = match request {
+            MemberRequest::Clock => continue,
+            MemberRequest::Welcome => MemberReply::Machine(Box::new(machine.clone())),
             MemberRequest::Refused { why } => return Err(FleetError::Refused { why }),
             MemberRequest::Leave => return Ok(()),
             MemberRequest::Prepare { window, flows } => {
                 let (opened, failures) = flows::prepare(&flows, disks.as_ref(), key, stop);
                 prepared = opened;
-                link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
+                MemberReply::Ready { window, failures }
             }
             MemberRequest::PrepareDisks { window, request } => {
                 let (tasks, failures) = DiskTasks::prepare(&request, machine, stop);
                 disks = Some(tasks);
-                link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
+                MemberReply::Ready { window, failures }
             }
             MemberRequest::BeginDisks { window, at_nanos, writes } => {
                 let begin = (zero + Duration::from_nanos(at_nanos.max(0) as u64)).max(clock::now());
                 let ran = disks.as_mut().map(|disks| disks.run(writes, begin, zero, machine, stop));
                 let (began, disks) = ran.unwrap_or((begin, Vec::new()));
                 let began_nanos = began.duration_since(zero).as_nanos() as i64;
-                link.send(&MemberReply::DisksDone { window, began_nanos, disks }).map_err(lost)?;
+                MemberReply::DisksDone { window, began_nanos, disks }
             }
             MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds } => {
                 let begin = zero + Duration::from_nanos(at_nanos.max(0) as u64);
@@ -288,9 +285,10 @@ fn answer_all(
                 };
                 let (began, flows, load) = flows::measure(std::mem::take(&mut prepared), times, stop);
                 let began_nanos = began.duration_since(zero).as_nanos() as i64;
-                link.send(&MemberReply::Done { window, began_nanos, flows, load }).map_err(lost)?;
+                MemberReply::Done { window, began_nanos, flows, load }
             }
-        }
+        };
+        link.send(&reply).map_err(lost)?;
     }
 }
 

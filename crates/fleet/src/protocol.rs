@@ -5,6 +5,7 @@
 //! `PrepareDisks`, `BeginDisks` and `DisksDone`. Between these a member says `Alive` every second.
 
 use crate::spec::FleetDiskSpec;
+use linerate_facts::usage::CoreUse;
 use linerate_machine::probe::Machine;
 use linerate_measure::run::fleet::{FlowFigures, HostLoad};
 use serde::{Deserialize, Serialize};
@@ -160,7 +161,37 @@ pub(crate) struct FlowReport {
     pub figures: FlowFigures,
 }
 
+/// Bytes a second, seconds or a share: no host has more.
+const MOST: f64 = 1e15;
+const MOST_COUNTED: u64 = 1 << 50;
+const IMPOSSIBLE: &str = "it reported what cannot be; is linerate the same on all hosts?";
+
+/// What a member reports is summed up and compared, so that one wrong figure would be in many.
+fn are_possible<'a>(figures: impl IntoIterator<Item = &'a f64>) -> bool {
+    figures.into_iter().all(|figure| (0.0..MOST).contains(figure))
+}
+
+/// The same of the loads of its CPUs.
+pub(crate) fn is_possible(load: &HostLoad) -> bool {
+    let busiest = load.busiest.as_ref().map_or(0.0, CoreUse::busy);
+    are_possible(&[load.busy, load.throttled, load.steal, busiest])
+}
+
 impl FlowReport {
+    /// As it was reported, or a failure.
+    pub(crate) fn checked(self) -> FlowReport {
+        #[cfg(test)]
+        planted!(AnyFigure, return self);
+        let FlowFigures { bytes_per_second, retransmitted_share, p99_seconds, .. } = &self.figures;
+        let figures = [bytes_per_second, retransmitted_share, p99_seconds].into_iter().flatten();
+        let is_counted = bytes_per_second.is_some() && self.figures.retransmits < MOST_COUNTED;
+        match &self.figures.failure {
+            Some(why) => FlowReport::failed(self.to, why),
+            None if is_counted && are_possible(figures.chain(&self.figures.samples)) => self,
+            None => FlowReport::failed(self.to, IMPOSSIBLE),
+        }
+    }
+
     /// Of a flow that has no figure.
     pub(crate) fn failed(to: usize, why: impl Into<String>) -> FlowReport {
         FlowReport { to, figures: FlowFigures { failure: Some(why.into()), ..FlowFigures::default() } }
@@ -182,4 +213,14 @@ pub(crate) struct DiskReport {
     pub ended_nanos: i64,
     /// Why it has no figure.
     pub failure: Option<String>,
+}
+
+impl DiskReport {
+    /// As it was reported, or a failure.
+    pub(crate) fn checked(self) -> DiskReport {
+        let figures = [self.bytes_per_second, self.first_done_bytes_per_second];
+        let is_right = self.bytes < MOST_COUNTED && are_possible(figures.iter().chain(&self.p99_seconds));
+        let impossible = (!is_right).then(|| IMPOSSIBLE.into());
+        DiskReport { failure: self.failure.or(impossible), ..self }
+    }
 }

@@ -1,16 +1,16 @@
 //! The windows of a pattern, one after another; what was lost is named, what differs is measured again, and after each
 //! window the product is as good as it can be then.
 
+use crate::conversation::{Conversation, GatheredMember};
 use crate::differences::differences;
-use crate::disk_round::{disk_windows, measure_disks, note_lost, server_windows};
+use crate::disk_round::{and_more, disk_windows, measure_disks, note_lost};
 use crate::fabric::{FabricLinks, check_fabric};
 use crate::names::NameLookup;
 use crate::redundancy::estimates;
 use crate::schedule::{FlowEnds, MemberRoles, WindowPlan, windows};
 use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
 use crate::summary::verdict;
-use crate::window::Conversation;
-use linerate_measure::run::fleet::{FleetCell, FleetMember, FleetPattern, FleetResult};
+use linerate_measure::run::fleet::{FleetCell, FleetPattern, FleetResult};
 use linerate_system::stop::Stop;
 use linerate_transport::agent::random;
 
@@ -23,10 +23,12 @@ pub(crate) fn measure(
     stop: &Stop,
     listening: &mut dyn FnMut(FleetEvent<'_>),
 ) {
-    conversation.await_machines();
-    result.members = conversation.members().collect::<Vec<FleetMember>>();
+    conversation.await_machines(stop);
+    let gathered = &conversation.members;
+    result.members = gathered.iter().map(GatheredMember::product).collect();
     result.differences = differences(&result.members);
-    result.differences.extend(lookup.ambiguous(conversation.own_addresses()));
+    let addresses = gathered.iter().map(|member| (member.name.as_str(), member.hello.addresses.as_slice()));
+    result.differences.extend(lookup.ambiguous(addresses));
     let names: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
     let undeclared = check_fabric(&result.fabric, &names);
     result.differences.extend(undeclared.err().map(|why| why.to_string()));
@@ -38,9 +40,10 @@ pub(crate) fn measure(
     };
     let plans = windows(spec.pattern, &roles, &mut lot);
     if let Some(disks) = &spec.disks {
+        let all: Vec<usize> = (0..result.members.len()).collect();
         let disk_plans = match spec.pattern {
-            FleetPattern::Storage => server_windows(&roles.servers, disks.write),
-            _ => disk_windows(result.members.len(), disks.write),
+            FleetPattern::Storage => disk_windows(&roles.servers, false, disks.write),
+            _ => disk_windows(&all, true, disks.write),
         };
         if !measure_disks((disks, &disk_plans, plans.len()), conversation, result, stop, listening) {
             return;
@@ -93,16 +96,20 @@ fn measure_flows(
     let before = result.windows.len();
     let (mut done, mut measured_again) = (0, false);
     while let Some(plan) = plans.get(done) {
-        if stop.is_ended() {
-            let all = before + plans.len();
-            result.errors.push(format!("interrupted after {} of {all} windows", before + done));
+        let number = before + done;
+        let measured = if stop.is_ended() {
+            None
+        } else {
+            conversation.window(number, plan, result, (spec, fabric), stop)
+        };
+        note_lost(conversation, result, listening);
+        let Some((window, cells, hosts)) = measured else {
+            result.errors.push(format!("interrupted after {number} of {} windows", before + plans.len()));
             break;
-        }
-        let (window, cells, hosts) = conversation.window(before + done, plan, result, fabric, stop);
+        };
         result.windows.push(window);
         result.cells.extend(cells);
         result.hosts.extend(hosts);
-        note_lost(conversation, result, listening);
         done += 1;
         if result.members.len() <= MOST_JUDGED_ALWAYS || done == plans.len() {
             result.verdict = verdict(result);
@@ -131,10 +138,7 @@ fn note_failed(result: &mut FleetResult) {
         let why = cell.figures.failure.as_ref()?;
         (!lost(&cell.from) && !lost(&cell.to)).then(|| format!("{} to {}: {why}", cell.from, cell.to))
     });
-    result.errors.extend(first.map(|first| match failed.count() {
-        1 => first,
-        more => format!("{first} (and {} more flows)", more - 1),
-    }));
+    result.errors.extend(first.map(|first| and_more(first, failed.count(), " flows")));
 }
 
 /// The verdict on more members than this takes time that the next window would wait for.

@@ -7,6 +7,7 @@ use linerate_measure::run::fleet::{
     FleetDirection, FleetLimit, FleetVerdict, FleetWindow, FlowLimitKind, OtherWay, SlowLink, SlowMember,
 };
 use linerate_model::alike::median;
+use std::collections::HashSet;
 
 /// Names of a group that are written out.
 const MOST_NAMES: usize = 8;
@@ -20,24 +21,13 @@ pub(crate) fn sentence(names: &[String], cells: &[MatrixCell], verdict: &FleetVe
         (None, Some(link)) => slow_pair(link, &verdict.links),
         (None, None) => return nothing(names, cells),
     };
-    let hosts = {
-        let mut named: Vec<&str> = verdict.members.iter().map(|member| member.name.as_str()).collect();
-        named.sort_unstable();
-        named.dedup();
-        named.len()
-    };
+    let hosts = verdict.members.iter().map(|member| &member.name).collect::<HashSet<_>>().len();
     let mut more = Vec::new();
     if hosts > 1 {
         more.push(format!("{} further {}", hosts - 1, if hosts == 2 { "host" } else { "hosts" }));
     }
-    if hosts > 0 && !verdict.links.is_empty() {
-        let link = &verdict.links[0];
-        more.push(format!(
-            "the path from {} to {}, at {:.2}",
-            listed(&link.from),
-            listed(&link.to),
-            link.ratio
-        ));
+    if let Some(SlowLink { from, to, ratio, .. }) = verdict.links.first().filter(|_| hosts > 0) {
+        more.push(format!("the path from {} to {}, at {ratio:.2}", listed(from), listed(to)));
     }
     match more.as_slice() {
         [] => first,
@@ -49,16 +39,16 @@ fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
     let other = all.iter().find(|member| member.name == worst.name && member.direction != worst.direction);
     let SlowMember { name, ratio, pairs, pairs_measured, .. } = worst;
     let sends = worst.direction == FleetDirection::Send;
+    let (does, does_as_well, side) =
+        if sends { ("sends", "receives", "send") } else { ("receives", "sends", "receive") };
     if let Some(OtherWay { ratio: beside, alone_ratio }) = worst.other_way {
-        let (does, does_as_well, side) =
-            if sends { ("sends", "receives", "send") } else { ("receives", "sends", "receive") };
         return format!(
             "{name} {does} at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs, and beside that \
              {does_as_well} at {beside:.2}, which alone is {alone_ratio:.2}: its {side} side"
         );
     }
-    match (worst.direction, other) {
-        (_, Some(other)) => {
+    match other {
+        Some(other) => {
             let (send, receive) = if sends { (worst, other) } else { (other, worst) };
             format!(
                 "{name} sends at {:.2} and receives at {:.2} of the others, in {} of {} pairs: the host itself or \
@@ -69,13 +59,9 @@ fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
                 send.pairs_measured + receive.pairs_measured
             )
         }
-        (FleetDirection::Send, None) => format!(
-            "{name} sends at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and receives normally: \
-             its send side"
-        ),
-        (_, None) => format!(
-            "{name} receives at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and sends normally: \
-             its receive side"
+        None => format!(
+            "{name} {does} at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and {does_as_well} \
+             normally: its {side} side"
         ),
     }
 }
@@ -106,10 +92,9 @@ fn slow_pair(link: &SlowLink, all: &[SlowLink]) -> String {
         1 => "; 1 further flow is slow as well".into(),
         more => format!("; {more} further flows are slow as well"),
     };
+    let (back, ratio) = (if both { " and back" } else { "" }, link.ratio);
     format!(
-        "{from} to {to}{} runs at {:.2} of what both do with all others: the path between the two{others}",
-        if both { " and back" } else { "" },
-        link.ratio
+        "{from} to {to}{back} runs at {ratio:.2} of what both do with all others: the path between the two{others}"
     )
 }
 

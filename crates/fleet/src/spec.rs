@@ -30,16 +30,27 @@ pub struct FleetDiskSpec {
 }
 
 /// Who starts the members.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum FleetStart {
     /// This process, by a launcher.
     Launch { plan: LaunchPlan, hosts: Vec<String> },
     /// They run already, and this is rank 0 of their job, which is a member too.
+    #[default]
     Job,
 }
 
+impl FleetStart {
+    /// The hosts of the list; none of a job.
+    pub fn hosts(&self) -> &[String] {
+        match self {
+            FleetStart::Launch { hosts, .. } => hosts,
+            FleetStart::Job => &[],
+        }
+    }
+}
+
 /// What is to be measured, on whom, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FleetSpec {
     pub pattern: FleetPattern,
     pub start: FleetStart,

@@ -90,8 +90,8 @@ pub(crate) fn without_what_follows(
         members.iter().find(|other| other.name == one.name && other.direction != one.direction)
     };
     let kept = members.iter().filter_map(|member| {
-        let Some(other) = other(member) else { return Some(member.clone()) };
-        let (Some(own_ratio), Some(other_ratio)) = (alone_ratio(member), alone_ratio(other)) else {
+        let ratios = |other| Some((other, alone_ratio(member)?, alone_ratio(other)?));
+        let Some((other, own_ratio, other_ratio)) = other(member).and_then(ratios) else {
             return Some(member.clone());
         };
         // Alone both ways run at once as well, between two hosts: the other way loses a little there.

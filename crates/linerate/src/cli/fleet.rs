@@ -126,12 +126,8 @@ fn coordinated(
     let gate = Gate::open(&args.expect)?;
     let stop = stop_on_signals()?;
     linerate_system::storage::raise_open_files();
-    let listed = match &start {
-        FleetStart::Launch { hosts, .. } => hosts.as_slice(),
-        FleetStart::Job => &[],
-    };
-    let fabric = fabric(args, listed)?;
-    let servers = servers(args, listed)?;
+    let fabric = fabric(args, start.hosts())?;
+    let servers = servers(args, start.hosts())?;
     let disks = disks(args)?;
     let sources = disks.as_ref().map_or(1, |disks| disks.sources.len());
     let spec = FleetSpec {
@@ -194,89 +190,80 @@ fn fabric(args: &FleetArgs, listed: &[String]) -> Result<Vec<FleetRack>, Failure
 
 /// The hosts whose disks are read; none where the pattern has no servers.
 fn servers(args: &FleetArgs, listed: &[String]) -> Result<Vec<String>, Failure> {
-    let storage = args.pattern == FleetPattern::Storage;
-    let text = match &args.servers {
-        Some(text) if storage => text,
-        None if !storage => return Ok(Vec::new()),
-        Some(_) => {
-            return Err(Failure::usage(format!(
-                "--servers belongs to `linerate fleet storage`; in {} all hosts do the same",
-                args.pattern.name()
-            )));
+    let text = match (&args.servers, args.pattern) {
+        (Some(text), FleetPattern::Storage) => text,
+        (None, FleetPattern::Storage) => {
+            let lacking =
+                "fleet storage needs servers: name the hosts whose disks are read with --servers a[1-2]";
+            return Err(Failure::usage(lacking));
         }
-        None => {
-            return Err(Failure::usage(
-                "fleet storage needs servers: name the hosts whose disks are read with --servers a[1-2]",
-            ));
+        (None, _) => return Ok(Vec::new()),
+        (Some(_), other) => {
+            let needless = "--servers belongs to `linerate fleet storage`; in";
+            return Err(Failure::usage(format!("{needless} {} all hosts do the same", other.name())));
         }
     };
     let servers =
         parse_servers(text).map_err(|why| failure(FleetError::Servers { text: text.clone(), why }))?;
-    if let Some(unknown) = servers.iter().find(|server| !listed.is_empty() && !listed.contains(server)) {
-        return Err(Failure::usage(format!(
-            "--servers names {unknown}, which is none of the hosts: write it as in the list of hosts"
-        )));
-    }
-    if !listed.is_empty() && servers.len() == listed.len() {
-        return Err(Failure::usage("--servers names all hosts, and none is left as a client: leave one out"));
-    }
+    let unknown = servers.iter().find(|server| !listed.is_empty() && !listed.contains(server));
     let needs = args.redundancy.iter().max_by_key(|way| way.servers());
-    match needs.filter(|way| way.servers() > servers.len()) {
-        Some(way) => Err(Failure::usage(format!(
-            "--redundancy {way} needs {} servers, and --servers names {}",
-            way.servers(),
-            servers.len()
-        ))),
-        None => Ok(servers),
-    }
+    let needs = needs.filter(|way| way.servers() > servers.len());
+    let wrong = match (unknown, needs) {
+        (Some(unknown), _) => {
+            format!("--servers names {unknown}, which is none of the hosts: write it as in the list of hosts")
+        }
+        _ if !listed.is_empty() && servers.len() == listed.len() => {
+            "--servers names all hosts, and none is left as a client: leave one out".into()
+        }
+        (None, Some(way)) => {
+            let (lacks, has) = (way.servers(), servers.len());
+            format!("--redundancy {way} needs {lacks} servers, and --servers names {has}")
+        }
+        (None, None) => return Ok(servers),
+    };
+    Err(Failure::usage(wrong))
 }
 
 /// What is read and written, where disks are measured.
 fn disks(args: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
     let disk = &args.disk;
-    match (args.pattern, disk.source.is_empty()) {
+    let wrong = match (args.pattern, disk.source.is_empty()) {
         (FleetPattern::Disk, true) => {
-            return Err(Failure::usage(
-                "fleet disk needs what to read on every host: name it with --source DIR",
-            ));
+            "fleet disk needs what to read on every host: name it with --source DIR".into()
         }
         (FleetPattern::Storage, true) => {
-            return Err(Failure::usage(
-                "fleet storage needs what the servers read: name it with --source DIR",
-            ));
+            "fleet storage needs what the servers read: name it with --source DIR".into()
         }
         (FleetPattern::Storage, false) if disk.reorder || disk.layout != FileLayout::FilePerWorker => {
-            return Err(Failure::usage(
-                "--reorder and --layout belong to `linerate fleet disk`: here each server has files of its own",
-            ));
+            "--reorder and --layout belong to `linerate fleet disk`: here each server has files of its own"
+                .into()
         }
-        (FleetPattern::Disk | FleetPattern::Storage, false) => {}
+        (FleetPattern::Disk | FleetPattern::Storage, false) if disk.amount < disk.transfer => {
+            let (amount, transfer) = (show_size(disk.amount), show_size(disk.transfer));
+            format!(
+                "--amount {amount} is less than one request of {transfer}: make it larger, or --transfer smaller"
+            )
+        }
+        (FleetPattern::Disk | FleetPattern::Storage, false) => {
+            return Ok(Some(FleetDiskSpec {
+                sources: disk.source.clone(),
+                workers: disk.workers,
+                bytes: disk.amount,
+                transfer_bytes: disk.transfer,
+                queue_depth: disk.queue_depth,
+                direct: !disk.buffered,
+                layout: disk.layout,
+                reorder: disk.reorder,
+                write: disk.write,
+            }));
+        }
         (_, true) => return Ok(None),
         (other, false) => {
-            return Err(Failure::usage(format!(
-                "--source belongs to `linerate fleet disk` and `storage`; {} sends from memory",
-                other.name()
-            )));
+            let other = other.name();
+            format!("--source belongs to `linerate fleet disk` and `storage`; {other} sends from memory")
         }
-    }
-    if disk.amount < disk.transfer {
-        return Err(Failure::usage(format!(
-            "--amount {} is less than one request of {}: make it larger, or --transfer smaller",
-            show_size(disk.amount),
-            show_size(disk.transfer)
-        )));
-    }
-    Ok(Some(FleetDiskSpec {
-        sources: disk.source.clone(),
-        workers: disk.workers,
-        bytes: disk.amount,
-        transfer_bytes: disk.transfer,
-        queue_depth: disk.queue_depth,
-        direct: !disk.buffered,
-        layout: disk.layout,
-        reorder: disk.reorder,
-        write: disk.write,
-    }))
+    };
+    Err(Failure::usage(wrong))
 }
 
 fn program(args: &FleetArgs) -> Result<String, Failure> {

@@ -125,15 +125,7 @@ fn ffmpeg(columns: usize, frames: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child>
     move |out, ports| {
         let receive = |tile: usize| {
             let mut command = before_others(&Command::new("ffmpeg"));
-            command.args([
-                "-v",
-                "error",
-                "-nostdin",
-                "-protocol_whitelist",
-                "file,udp,rtp",
-                "-analyzeduration",
-                "0",
-            ]);
+            command.args("-v error -nostdin -protocol_whitelist file,udp,rtp -analyzeduration 0".split(' '));
             command.args(["-buffer_size", "4194304", "-i"]);
             command.arg(out.join(format!("r{}c{}.sdp", tile / columns, tile % columns)));
             command.args(["-frames:v", &frames.to_string(), "-f", "rawvideo", "-pix_fmt", "rgb24", "-y"]);

@@ -35,16 +35,12 @@ fn a_capture_is_the_owners_and_is_not_written_over() {
 fn captures_of_recorded_machines_probe_the_same() {
     let Some(place) = captures() else { return };
     let mut compared = 0;
-    for name in [
-        "hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2",
-        "hwloc/linux/fakepcilocalities.tar.bz2",
-        "hwloc/linux/nvidiagpunumanodes.tar.bz2",
-        "hwloc/linux/offline-cpu0-node0.tar.bz2",
-        "hwloc/linux/nvidia-dgx-gb10.tar.bz2",
-        "ghw/linux-amd64-offlineCPUs.tar.gz",
-        "ghw/linux-amd64-415ee03b8c4d1c4f07ae2e9d8b3d3d6d.tar.gz",
-        "libnvme/tree-pcie.tar.xz",
-    ] {
+    for name in "hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2 hwloc/linux/fakepcilocalities.tar.bz2 \
+        hwloc/linux/nvidiagpunumanodes.tar.bz2 hwloc/linux/offline-cpu0-node0.tar.bz2 \
+        hwloc/linux/nvidia-dgx-gb10.tar.bz2 ghw/linux-amd64-offlineCPUs.tar.gz \
+        ghw/linux-amd64-415ee03b8c4d1c4f07ae2e9d8b3d3d6d.tar.gz libnvme/tree-pcie.tar.xz"
+        .split(' ')
+    {
         let tree = Sysroot::at(&place.join(name)).expect("a recorded machine");
         let capture = linerate::capture::capture(&tree).expect("a capture");
         let folder = linerate_testing::folder_in_memory();

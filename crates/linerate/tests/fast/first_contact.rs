@@ -61,26 +61,15 @@ fn every_man_page_has_what_a_reader_looks_for() {
 }
 
 /// Half a second of sending, in two windows.
-const BRIEFLY: [&str; 11] = [
-    "network",
-    "--protocol",
-    "udp",
-    "--direction",
-    "send",
-    "--no-latency",
-    "--seconds",
-    "0.5",
-    "--repeats",
-    "2",
-    "--no-save",
-];
+const BRIEFLY: &str =
+    "network --protocol udp --direction send --no-latency --seconds 0.5 --repeats 2 --no-save";
 
 #[test]
 fn a_line_each_interval_goes_where_standard_output_goes() {
     let folder = tempfile::tempdir().expect("a folder");
     let ran = |more: &[&str]| {
         let mut command = linerate();
-        let ended = keep_apart(&mut command, folder.path()).args(BRIEFLY).args(more).ended();
+        let ended = keep_apart(&mut command, folder.path()).args(BRIEFLY.split(' ')).args(more).ended();
         ended.gives(0);
         (ended.stdout, ended.stderr)
     };

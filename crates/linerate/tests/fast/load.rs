@@ -100,20 +100,11 @@ fn the_highest_rate_is_one_of_those_that_were_offered() {
 #[test]
 fn a_frozen_second_is_in_the_latency() {
     let place = tempfile::tempdir().expect("a directory");
-    let words = [
-        "--source",
-        text(place.path()),
-        "--rate",
-        "1000",
-        "--seconds",
-        "4",
-        "--repeats",
-        "1",
-        "--amount",
-        "8M",
-        "--buffered",
-        "--json",
-    ];
+    let line = format!(
+        "--source {} --rate 1000 --seconds 4 --repeats 1 --amount 8M --buffered --json",
+        text(place.path())
+    );
+    let words: Vec<&str> = line.split(' ').collect();
     let child = load(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_millis(2500));
     signal(&child, "STOP");

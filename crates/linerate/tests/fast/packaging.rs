@@ -21,24 +21,12 @@ fn values<'a>(unit: &'a str, name: &str) -> Vec<&'a str> {
 #[test]
 fn the_unit_gives_no_right_that_the_agent_does_not_need() {
     let unit = unit();
-    for name in [
-        "DynamicUser",
-        "NoNewPrivileges",
-        "ProtectHome",
-        "PrivateTmp",
-        "PrivateDevices",
-        "ProtectKernelTunables",
-        "ProtectKernelModules",
-        "ProtectKernelLogs",
-        "ProtectControlGroups",
-        "ProtectClock",
-        "ProtectHostname",
-        "RestrictNamespaces",
-        "RestrictRealtime",
-        "RestrictSUIDSGID",
-        "LockPersonality",
-        "MemoryDenyWriteExecute",
-    ] {
+    for name in "DynamicUser NoNewPrivileges ProtectHome PrivateTmp PrivateDevices ProtectKernelTunables \
+        ProtectKernelModules ProtectKernelLogs ProtectControlGroups ProtectClock ProtectHostname \
+        RestrictNamespaces RestrictRealtime RestrictSUIDSGID LockPersonality \
+        MemoryDenyWriteExecute"
+        .split(' ')
+    {
         assert_eq!(values(&unit, name), ["yes"], "{name}");
     }
     assert_eq!(values(&unit, "ProtectSystem"), ["strict"]);
@@ -250,30 +238,21 @@ fn packages_hold_what_a_system_looks_for() {
     tar.arg("-xf").arg(output.path().join(format!("{name}.tar.xz"))).arg("-C").arg(&unpacked);
     assert!(tar.status().expect("tar").success());
     let tree = unpacked.join(&name).join("usr");
-    for file in [
-        "share/man/man1/linerate.1.gz",
-        "share/man/man1/linerate-run.1.gz",
-        "share/man/man1/linerate-wall.1.gz",
-        "share/bash-completion/completions/linerate",
-        "share/bash-completion/completions/linerate-wall",
-        "share/zsh/vendor-completions/_linerate",
-        "share/zsh/vendor-completions/_linerate-wall",
-        "share/fish/vendor_completions.d/linerate.fish",
-        "share/fish/vendor_completions.d/linerate-wall.fish",
-        "lib/systemd/system/linerate-agent.service",
-        "lib/systemd/system/linerate-watch.service",
-        "lib/systemd/system/linerate-serve.service",
-        "lib/systemd/system/linerate-check.service",
-        "lib/systemd/system/linerate-check.timer",
-        "share/doc/linerate/examples/grafana-dashboard.json",
-        "share/doc/linerate/examples/prometheus-rules.yml",
-        "share/doc/linerate/examples/pscheduler/README.md",
-        "share/doc/linerate/examples/pscheduler/linerate/linerate_tool.py",
-        "share/man/man1/linerate-check.1.gz",
-        "share/doc/linerate/CHANGELOG.md.gz",
-        "share/doc/linerate/copyright",
-        "share/doc/linerate/third-party.gz",
-    ] {
+    for file in "share/man/man1/linerate.1.gz share/man/man1/linerate-run.1.gz \
+        share/man/man1/linerate-wall.1.gz share/bash-completion/completions/linerate \
+        share/bash-completion/completions/linerate-wall share/zsh/vendor-completions/_linerate \
+        share/zsh/vendor-completions/_linerate-wall share/fish/vendor_completions.d/linerate.fish \
+        share/fish/vendor_completions.d/linerate-wall.fish \
+        lib/systemd/system/linerate-agent.service lib/systemd/system/linerate-watch.service \
+        lib/systemd/system/linerate-serve.service lib/systemd/system/linerate-check.service \
+        lib/systemd/system/linerate-check.timer share/doc/linerate/examples/grafana-dashboard.json \
+        share/doc/linerate/examples/prometheus-rules.yml \
+        share/doc/linerate/examples/pscheduler/README.md \
+        share/doc/linerate/examples/pscheduler/linerate/linerate_tool.py \
+        share/man/man1/linerate-check.1.gz share/doc/linerate/CHANGELOG.md.gz \
+        share/doc/linerate/copyright share/doc/linerate/third-party.gz"
+        .split(' ')
+    {
         let length =
             std::fs::metadata(tree.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")).len();
         assert!(length > 200, "{file}: {length} bytes");

@@ -203,16 +203,10 @@ fn a_described_server_is_drawn_with_its_flow() {
 /// D1.3: “file system is important”: SARA's 15 tiles from XFS on eight SSDs, and on four times eight.
 #[test]
 fn the_tiles_of_a_wall_are_read_through_a_file_system() {
-    let wall = [
-        "wall",
-        "plan",
-        "--machine",
-        "examples/machines/streaming-server.toml",
-        "--grid",
-        "5x3",
-        "--tile",
-        "2560x1600",
-    ];
+    let wall: Vec<&str> = "wall plan --machine examples/machines/streaming-server.toml --grid 5x3 --tile \
+        2560x1600"
+        .split(' ')
+        .collect();
     let (_, screen, _) = linerate(&[&wall[..], &["--from", "volume:xfs"]].concat());
     assert!(screen.contains("it cannot: volume:xfs gives 12.7 Gb/s of 35.4 Gb/s"), "{screen}");
     let all =

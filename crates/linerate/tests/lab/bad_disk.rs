@@ -19,17 +19,8 @@ fn a_mount_that_is_read_only() {
 fn a_disk_that_becomes_full_while_files_are_written() {
     let Some(()) = can_mount() else { return };
     let place = Tmpfs::new(600, "");
-    let words = [
-        "--source",
-        text(&place.path),
-        "--buffered",
-        "--access",
-        "read",
-        "--amount",
-        "500M",
-        "--repeats",
-        "1",
-    ];
+    let line = format!("--source {} --buffered --access read --amount 500M --repeats 1", text(&place.path));
+    let words: Vec<&str> = line.split(' ').collect();
     let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // As soon as something is there, the rest of the disk is taken.
     let used = || Command::new("df").args(["--output=used", "-k"]).arg(&place.path).ended();
@@ -60,24 +51,11 @@ fn a_disk_that_becomes_full_while_files_are_written() {
 fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
     let Some(()) = can_mount() else { return };
     let place = Tmpfs::new(200, "");
-    let words = [
-        "--source",
-        text(&place.path),
-        "--buffered",
-        "--access",
-        "write",
-        "--transfer",
-        "1M",
-        "--amount",
-        "150M",
-        "--rate-limit",
-        "25MB/s",
-        "--repeats",
-        "1",
-        "--rounds",
-        "1",
-        "--json",
-    ];
+    let line = format!(
+        "--source {} --buffered --access write --transfer 1M --amount 150M --rate-limit 25MB/s --repeats 1 --rounds 1 --json",
+        text(&place.path)
+    );
+    let words: Vec<&str> = line.split(' ').collect();
     let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_millis(1500));
     let rest = format!("of={}", place.path.join("rest").display());
@@ -101,27 +79,13 @@ fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
     let (roomy, tight) = (Tmpfs::new(64, ""), Tmpfs::new(8, ""));
     let good = LoopDevice::on(&roomy.path, "good", 32);
     let bad = LoopDevice::on(&tight.path, "bad", 32);
-    let words = [
-        "--source",
-        good.text(),
-        "--source",
-        bad.text(),
-        "--destroy-data",
-        good.text(),
-        "--destroy-data",
-        bad.text(),
-        "--access",
-        "write",
-        "--amount",
-        "16M",
-        "--transfer",
-        "1M",
-        "--repeats",
-        "1",
-        "--rounds",
-        "1",
-        "--fsync",
-    ];
+    let devices = format!(
+        "--source {good} --source {bad} --destroy-data {good} --destroy-data {bad}",
+        good = good.text(),
+        bad = bad.text()
+    );
+    let line = devices + " --access write --amount 16M --transfer 1M --repeats 1 --rounds 1 --fsync";
+    let words: Vec<&str> = line.split(' ').collect();
     let output = disk(&words).arg("--json").ended();
     output.gives(1);
     let run = output.json();

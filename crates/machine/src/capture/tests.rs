@@ -9,35 +9,10 @@ const CARD: &str = "sys/devices/pci0000:00/0000:00:03.0";
 const DRIVE: &str = "sys/devices/pci0000:00/0000:04:00.0/nvme/nvme0";
 
 /// What must not be found in the capture.
-const TELLING: [&str; 27] = [
-    "dtn7",
-    "surf",
-    "filer1",
-    "00:1b:21:6a:b2:c1",
-    "001b216ab2c1",
-    "21b:21ff:fe6a",
-    "145.146.100.7",
-    "145.146.100.1",
-    "145.146",
-    "64649291",
-    "07649291",
-    "2001:610",
-    "2001061000010",
-    "S4EVNF0M812345",
-    "533445564e46304d383132333435",
-    "0025385b71b0a1c2",
-    "4c4c4544-0042",
-    "9f0b5d1e-77aa",
-    "alice",
-    "genomics",
-    "vg_dtn7",
-    "CZ3412ABCD",
-    "DIMM-9F8E7D",
-    "SECRET-OEM",
-    "tank-of-bob",
-    "10.99.0.5",
-    "hunter2",
-];
+const TELLING: &str = "dtn7 surf filer1 00:1b:21:6a:b2:c1 001b216ab2c1 21b:21ff:fe6a 145.146.100.7 145.146.100.1 145.146 \
+    64649291 07649291 2001:610 2001061000010 S4EVNF0M812345 533445564e46304d383132333435 \
+    0025385b71b0a1c2 4c4c4544-0042 9f0b5d1e-77aa alice genomics vg_dtn7 CZ3412ABCD DIMM-9F8E7D \
+    SECRET-OEM tank-of-bob 10.99.0.5 hunter2";
 
 /// Stands in one file after the other.
 const CANARY: &str = "DB_PASSWORD=Canary5ecret";
@@ -247,7 +222,7 @@ fn nothing_reports_whose_it_is_and_the_machine_is_the_same() {
     let before = probe(&tree.sysroot());
     let capture = capture(&tree.sysroot()).expect("a capture");
     let bytes = String::from_utf8_lossy(&plain(&capture)).to_ascii_lowercase();
-    for telling in TELLING {
+    for telling in TELLING.split(' ') {
         if let Some(at) = bytes.find(&telling.to_ascii_lowercase()) {
             let from = bytes[..at].rfind(['\n', '\0']).map_or(0, |at| at + 1);
             panic!("{telling} stands in the capture: {}", &bytes[from..(at + 60).min(bytes.len())]);

@@ -112,19 +112,8 @@ fn closed_device() -> Option<String> {
 fn a_source_that_shrinks_while_it_is_read() {
     let ground = TestFolder::new();
     let path = ground.file("shrinking", 64 << 20);
-    let words = [
-        "run",
-        "--stages",
-        "disk",
-        "--seconds",
-        "2",
-        "--repeats",
-        "2",
-        "--source",
-        "shrinking",
-        "--output",
-        "out",
-    ];
+    let words: Vec<&str> =
+        "run --stages disk --seconds 2 --repeats 2 --source shrinking --output out".split(' ').collect();
     let started = crate::support::process::Started::of(&mut ground.linerate(&words));
     std::thread::sleep(std::time::Duration::from_millis(1200));
     std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(0)).expect("cut short");

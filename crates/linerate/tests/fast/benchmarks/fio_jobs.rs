@@ -112,23 +112,10 @@ fn sections_without_a_wall_run_at_once_each_with_its_figure() {
 #[test]
 fn a_result_is_csv_json_or_saved() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let job = [
-        "--source",
-        ".",
-        "--access",
-        "read",
-        "--pattern",
-        "random",
-        "--amount",
-        "1M",
-        "--seconds",
-        "0.1",
-        "--buffered",
-        "--engine",
-        "psync",
-        "--repeats",
-        "1",
-    ];
+    let job: Vec<&str> = "--source . --access read --pattern random --amount 1M --seconds 0.1 --buffered \
+        --engine psync --repeats 1"
+        .split(' ')
+        .collect();
     let with = |more: &[&str]| disk(place.path(), &[&job[..], more].concat());
     let csv = with(&["--format", "csv", "--output", "./csv", "--name", "here"]);
     csv.gives(0);

@@ -88,15 +88,10 @@ fn fio_json_has_the_keys_of_fio_and_what_it_leaves_out_is_known() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let fio = Command::new("fio")
         .current_dir(place.path())
-        .args([
-            "--name=keys",
-            "--filename=data",
-            "--size=1M",
-            "--bs=4k",
-            "--rw=randrw",
-            "--ioengine=psync",
-            "--output-format=json",
-        ])
+        .args(
+            "--name=keys --filename=data --size=1M --bs=4k --rw=randrw --ioengine=psync --output-format=json"
+                .split(' '),
+        )
         .output();
     let Ok(fio) = fio else {
         eprintln!("skipped: fio is not installed, so that the keys of fio-json cannot be held to it");

@@ -141,17 +141,10 @@ fn a_fetching_half_reads_nothing_outside_the_sources_and_changes_nothing() {
             HttpAnswer::read(stream)
         };
         assert_eq!(ask("GET", "/set/file", &bearer).text(), "inside");
-        for target in [
-            "/secret",
-            "/set/../secret",
-            "/set/..%2Fsecret",
-            "/%2e%2e/secret",
-            "/set/out",
-            "/set/etc/passwd",
-            "/../../etc/passwd",
-            "//etc/passwd",
-            "/set/%2Fetc%2Fpasswd",
-        ] {
+        for target in "/secret /set/../secret /set/..%2Fsecret /%2e%2e/secret /set/out /set/etc/passwd \
+        /../../etc/passwd //etc/passwd /set/%2Fetc%2Fpasswd"
+            .split(' ')
+        {
             let answer = ask("GET", target, &bearer);
             assert!(
                 (400..500).contains(&answer.status) && !answer.text().contains("secret"),

@@ -109,18 +109,8 @@ fn a_cell_too_large_for_the_machine_takes_nothing_from_the_others() {
     let Some(place) = place() else { return };
     let words =
         ["--source", text(place.path()), "--access", "write", "--pattern", "sequential", "--transfer", "1M"];
-    let more = [
-        "--workers",
-        "1,100000",
-        "--seconds",
-        "0.1",
-        "--repeats",
-        "2",
-        "--block",
-        "4M",
-        "--queue-depth",
-        "16",
-    ];
+    let more: Vec<&str> =
+        "--workers 1,100000 --seconds 0.1 --repeats 2 --block 4M --queue-depth 16".split(' ').collect();
     let run = json(&[&words[..], &more].concat(), 1);
     let measured = run["measurements"].as_array().expect("measurements");
     assert_eq!(measured.len(), 1, "{measured:?}");

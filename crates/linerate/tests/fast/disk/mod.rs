@@ -11,20 +11,12 @@ use serde_json::Value;
 #[test]
 fn a_grid_has_every_combination_and_leaves_nothing() {
     let Some(place) = place() else { return };
-    let words = [
-        "--source",
-        text(place.path()),
-        "--workers",
-        "1,3",
-        "--transfer",
-        "64k,1M",
-        "--layout",
-        "file-per-worker,segmented,strided",
-        "--access",
-        "read,write",
-        "--queue-depth",
-        "4",
-    ];
+    let line = format!(
+        "--source {} --workers 1,3 --transfer 64k,1M --layout file-per-worker,segmented,strided --access \
+          read,write --queue-depth 4",
+        text(place.path())
+    );
+    let words: Vec<&str> = line.split(' ').collect();
     let run = json(&[&words[..], &QUICK].concat(), 0);
     assert_eq!((&run["schema"], &run["stage"]), (&2.into(), &"disk".into()));
     assert!(run["machine"]["cpu"].is_object() && run["diagnosis"]["findings"].is_array());
@@ -52,28 +44,12 @@ fn amounts_are_read_and_written_to_the_byte() {
     let Some(place) = place() else { return };
     for engine in ["io-uring", "psync", "mmap"] {
         for access in ["read", "write"] {
-            let words = [
-                "--source",
-                text(place.path()),
-                "--workers",
-                "3",
-                "--amount",
-                "3M",
-                "--block",
-                "1M",
-                "--transfer",
-                "256k",
-                "--layout",
-                "strided",
-                "--reorder",
-                "--fsync",
-                "--repeats",
-                "1",
-                "--engine",
-                engine,
-                "--access",
-                access,
-            ];
+            let line = format!(
+                "--source {} --workers 3 --amount 3M --block 1M --transfer 256k --layout strided --reorder --fsync \
+                  --repeats 1 --engine {engine} --access {access}",
+                text(place.path())
+            );
+            let words: Vec<&str> = line.split(' ').collect();
             let run = json(&words, 0);
             let access = &measurements(&run)[0]["access"];
             let side = if access["reads"].is_null() { &access["writes"] } else { &access["reads"] };

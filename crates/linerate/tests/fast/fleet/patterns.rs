@@ -56,15 +56,6 @@ fn servers_send_what_they_read_to_ever_more_clients() {
     }
 }
 
-#[test]
-fn a_server_without_its_source_is_named() {
-    let words = ["--servers", "a1", "--source", "/no/such/place"];
-    let (status, stdout, stderr) = ended(&mut here("storage", "a[1-2]", &words));
-    assert_eq!(status, 1, "{stdout}");
-    assert!(stderr.contains("a1: source /no/such/place: not there"), "{stderr}");
-    assert!(stdout.contains("nothing was measured"), "{stdout}");
-}
-
 /// Members that a launcher starts have the names that they say.
 #[test]
 fn a_server_that_is_no_member_is_named() {

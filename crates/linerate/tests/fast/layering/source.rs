@@ -7,21 +7,11 @@ pub fn proc_or_sys_opened(file: &Path, text: &str) -> Vec<usize> {
     if file.file_stem().is_some_and(|name| name == "tests") {
         return Vec::new();
     }
-    const OPENERS: [&str; 9] = [
-        "open",
-        "read_to_string",
-        "read",
-        "read_dir",
-        "read_link",
-        "canonicalize",
-        "metadata",
-        "write",
-        "exists",
-    ];
+    const OPENERS: &str = "open read_to_string read read_dir read_link canonicalize metadata write exists";
     let code = blank_tests(&blank(text, true));
     let literals = blank(text, false);
     let mut lines = Vec::new();
-    for opener in OPENERS {
+    for opener in OPENERS.split(' ') {
         for at in words(&code, opener) {
             let before = code[..at].trim_end();
             let of_std = before.ends_with("fs::") || before.ends_with("File::");

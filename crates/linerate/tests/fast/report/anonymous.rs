@@ -6,18 +6,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Each says whose machine it is.
-const CANARIES: [&str; 10] = [
-    "canaryprogram",
-    "canaryhost",
-    "canarypeer",
-    "canaryuser",
-    "canaryfolder",
-    "canarydomain",
-    "198.18.77.7",
-    "198.18.77.9",
-    "2001:db8:ca11::7",
-    "0a1b2c3d4e5f",
-];
+const CANARIES: &str = "canaryprogram canaryhost canarypeer canaryuser canaryfolder canarydomain 198.18.77.7 198.18.77.9 \
+    2001:db8:ca11::7 0a1b2c3d4e5f";
 
 /// A run of a host whose owner has left words everywhere.
 fn planted() -> Value {
@@ -52,7 +42,7 @@ fn nothing_says_whose_machine_it_was() {
         output.gives(0);
         output.stdout
     };
-    let found = |text: &str| CANARIES.into_iter().filter(|word| text.contains(word)).collect::<Vec<_>>();
+    let found = |text: &str| CANARIES.split(' ').filter(|word| text.contains(word)).collect::<Vec<_>>();
     let page = folder.path().join("page.html");
     let html = ["--html", page.to_str().expect("a plain path")];
     let pages = [
@@ -65,7 +55,7 @@ fn nothing_says_whose_machine_it_was() {
     }
     // The plain one has them, and the figures are the same.
     let plain = shown(&["--json"]);
-    assert_eq!(found(&plain), CANARIES);
+    assert_eq!(found(&plain).join(" "), CANARIES);
     let rates = |text: &str| -> Vec<Value> {
         let run: Value = serde_json::from_str(text).expect("JSON");
         let figures = run["measurements"].as_array().expect("figures");

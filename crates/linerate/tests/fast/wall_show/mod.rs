@@ -212,16 +212,7 @@ fn ffmpegs_own_sender_is_received_exactly() {
             "-nostdin", "-v", "error", "-re", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "160x90", "-r",
             "24", "-i",
         ]);
-        command.arg(&file).args([
-            "-c:v",
-            "rawvideo",
-            "-pix_fmt",
-            "rgb24",
-            "-strict",
-            "experimental",
-            "-f",
-            "rtp",
-        ]);
+        command.arg(&file).args("-c:v rawvideo -pix_fmt rgb24 -strict experimental -f rtp".split(' '));
         command.arg(format!("rtp://127.0.0.1:{}", address.port()));
         command
     });

@@ -42,24 +42,11 @@ fn slow_disk() {
     let launch = launcher(&lab, place.path());
     let data = ["data0", "data1"].map(|name| place.path().join(name).display().to_string());
     let program = program();
-    let words = [
-        &program,
-        "fleet",
-        "disk",
-        "--hosts",
-        "h[1-4]",
-        "--launch",
-        &launch,
-        "--coordinator",
-        "127.0.0.1:0",
-        "--source",
-        &data[0],
-        "--source",
-        &data[1],
-        "--amount",
-        "30M",
-        "--json",
-    ];
+    let line = format!(
+        "{program} fleet disk --hosts h[1-4] --coordinator 127.0.0.1:0 --source {} --source {} --amount 30M --json",
+        data[0], data[1]
+    );
+    let words: Vec<&str> = line.split(' ').chain(["--launch", &launch]).collect();
     let result = measured(&mut lab.command("run", &[&["--"], &words[..]].concat()), 0);
     let says = format!("h3 reads {} (", data[1]);
     assert!(sentence(&result).contains(&says), "{}", sentence(&result));

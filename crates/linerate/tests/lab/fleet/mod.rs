@@ -120,19 +120,8 @@ fn names_a_slow_receiver_by_the_plain_list_and_by_open_mpi() {
         let home = agent.parent().expect("a folder").to_path_buf();
         let program = program();
         let mut words: Vec<&str> = words.split_whitespace().collect();
-        words.extend([
-            "-x",
-            "LINERATE_KEY",
-            "-x",
-            "HOME",
-            &program,
-            "fleet",
-            "pairs",
-            "--streams",
-            "1",
-            "--seconds",
-            "0.3",
-        ]);
+        let own = format!("-x LINERATE_KEY -x HOME {program} fleet pairs --streams 1 --seconds 0.3");
+        words.extend(own.split(' '));
         words.push("--json");
         let mut inside = on_head(&lab, &words);
         let inside = as_root(&mut inside).env("LINERATE_KEY", "3c".repeat(32)).env("HOME", home);

@@ -5,22 +5,8 @@ use super::routed::{ICMP, MIDDLE_MTU, Routed};
 use serde_json::Value;
 
 /// One short figure a protocol, without trials.
-const QUICK: [&str; 14] = [
-    "--rate",
-    "200M",
-    "--direction",
-    "send",
-    "--method",
-    "write",
-    "--congestion-control",
-    "cubic",
-    "--no-latency",
-    "--seconds",
-    "0.3",
-    "--repeats",
-    "2",
-    "--pin=none",
-];
+const QUICK: &str = "--protocol both --rate 200M --direction send --method write --congestion-control cubic --no-latency --seconds 0.3 \
+    --repeats 2 --pin=none";
 
 fn path_mtu_finding(run: &Value) -> &str {
     let findings = run["diagnosis"]["findings"].as_array().expect("findings");
@@ -42,7 +28,7 @@ fn a_router_that_says_too_big_is_heard_by_both_protocols_and_the_agent_tries_its
 }
 
 fn both_protocols_hear_the_router(ground: &Routed) {
-    let (run, output) = ground.measure(&[&QUICK[..], &["--protocol", "both"]].concat());
+    let (run, output) = ground.measure(&QUICK.split(' ').collect::<Vec<_>>());
     output.gives(0);
     let (found, black_hole) = found_bytes(&run);
     assert!((MIDDLE_MTU - 4..=MIDDLE_MTU).contains(&found), "{found}");
@@ -67,7 +53,7 @@ fn a_router_that_says_nothing_is_a_black_hole() {
     if !ground.router_swallows(ICMP) {
         return;
     }
-    let (run, output) = ground.measure(&[&QUICK[..], &["--protocol", "both"]].concat());
+    let (run, output) = ground.measure(&QUICK.split(' ').collect::<Vec<_>>());
     output.gives(0);
     let (found, black_hole) = found_bytes(&run);
     assert!((MIDDLE_MTU - 4..=MIDDLE_MTU).contains(&found) && black_hole, "{found} {black_hole}");

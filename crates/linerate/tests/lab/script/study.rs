@@ -12,19 +12,7 @@ fn a_study_ends_in_the_comparison_and_leaves_only_its_results() {
     let output = place.path().join("results");
     let output_word = output.to_string_lossy();
     let study = ["study", "--fs", "xfs,ext4", "--disks", "2x0", "--rounds", "3", "--output", &output_word];
-    let job = [
-        "--",
-        "--workers",
-        "1",
-        "--access",
-        "read",
-        "--pattern",
-        "random",
-        "--amount",
-        "4M",
-        "--seconds",
-        "0.2",
-    ];
+    let job = "-- --workers 1 --access read --pattern random --amount 4M --seconds 0.2".split(' ');
     let child = Command::new(script())
         .args(study)
         .args(job)

@@ -147,20 +147,10 @@ fn dells_letters_are_sockets() {
     );
     let slots = ["A1*", "A2*", "A3*", "A4*", "B1*", "B2", "B3", "B4"];
     check(&machine("Dell Inc.", X5600, 2, &slots), Confidence::Low, 4, "0.0 0.1 0.2 0.0 1.0 1.1 1.2 1.0");
-    let slots = [
-        "DIMM1_CPU0*",
-        "DIMM7_CPU0*",
-        "DIMM2_CPU0",
-        "DIMM8_CPU0",
-        "DIMM3_CPU0",
-        "DIMM9_CPU0",
-        "DIMM4_CPU0",
-        "DIMM10_CPU0",
-        "DIMM5_CPU0",
-        "DIMM11_CPU0",
-        "DIMM6_CPU0",
-        "DIMM12_CPU0*",
-    ];
+    let slots: Vec<&str> = "DIMM1_CPU0* DIMM7_CPU0* DIMM2_CPU0 DIMM8_CPU0 DIMM3_CPU0 DIMM9_CPU0 DIMM4_CPU0 \
+        DIMM10_CPU0 DIMM5_CPU0 DIMM11_CPU0 DIMM6_CPU0 DIMM12_CPU0*"
+        .split(' ')
+        .collect();
     let precision = "0.0 0.0 0.1 0.1 0.2 0.2 0.3 0.3 0.4 0.4 0.5 0.5";
     check(&machine("Dell Inc.", GOLD, 1, &slots), Confidence::Medium, 2, precision);
 }

@@ -153,38 +153,12 @@ fn sections_without_a_wall_run_at_once_and_each_sync_has_its_like() {
 
 /// One of the lines that a file may have.
 fn line() -> impl Strategy<Value = String> {
-    let keys = [
-        "rw",
-        "bs",
-        "size",
-        "numjobs",
-        "iodepth",
-        "ioengine",
-        "direct",
-        "runtime",
-        "time_based",
-        "stonewall",
-        "fsync",
-        "fdatasync",
-        "sync",
-        "filename",
-        "rate",
-    ];
-    let values = [
-        "read",
-        "randrw",
-        "4k",
-        "1g",
-        "0",
-        "1",
-        "16",
-        "io_uring",
-        "mmap",
-        "30s",
-        "a:b",
-        "",
-        "99999999999999999999",
-    ];
+    let keys: Vec<&str> = "rw bs size numjobs iodepth ioengine direct runtime time_based stonewall fsync \
+        fdatasync sync filename rate"
+        .split(' ')
+        .collect();
+    let values: Vec<&str> =
+        "read randrw 4k 1g 0 1 16 io_uring mmap 30s a:b  99999999999999999999".split(' ').collect();
     prop_oneof![
         3 => (0..keys.len(), 0..values.len()).prop_map(move |(key, value)| format!("{}={}", keys[key], values[value])),
         1 => "\\[[a-z]{1,6}\\]",
