@@ -89,17 +89,19 @@ pub fn decide(record: &ShareRecord, report: &ShareReport) -> Decision {
     if let Some(carry_over) = &report.carry_over {
         return Decision::Undecided(Undecided::CarryOver(carry_over.clone()));
     }
-    by_raising(report).unwrap_or_else(|| by_taking(record, report))
-}
-
-/// A setting that raises the flow says so itself, whatever was taken.
-fn by_raising(report: &ShareReport) -> Option<Decision> {
     let gains = || report.raised.iter().enumerate().filter_map(|(index, it)| Some((index, it.gain?)));
     let raises = gains().filter(|(_, gain)| gain.low() > RAISES);
-    let most = raises.max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let measured = most.map(|(index, _)| Decision::Measured(ShareLimit::Setting(index)));
-    let unclear = gains().find(|(_, gain)| gain.high() > RAISES);
-    measured.or(unclear.map(|(index, _)| Decision::Undecided(Undecided::WideSetting(index))))
+    // A setting that raises the flow says so itself, whatever was taken.
+    if let Some((index, _)) = raises.max_by(|a, b| a.1.value.total_cmp(&b.1.value)) {
+        return Decision::Measured(ShareLimit::Setting(index));
+    }
+    // Twice of what limits doubles the flow: as a share, what raises it by a tenth is little beside a part that limits.
+    let is_little = |(_, gain): (usize, Estimate)| (1.0 + gain.high()).log2() < MATTERS;
+    let mut unclear = gains().filter(|(_, gain)| gain.high() > RAISES);
+    let taken = by_taking(record, report);
+    let decides = matches!(taken, Decision::Measured(_)) && unclear.clone().all(is_little);
+    let doubt = unclear.next().filter(|_| !decides);
+    doubt.map_or(taken, |(index, _)| Decision::Undecided(Undecided::WideSetting(index)))
 }
 
 fn by_taking(record: &ShareRecord, report: &ShareReport) -> Decision {

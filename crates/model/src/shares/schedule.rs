@@ -40,13 +40,10 @@ impl SlotSchedule {
         let mut slots = Vec::with_capacity(2 * pairs.len());
         for mut pair in pairs {
             self.shuffle(&mut pair);
-            slots.extend(pair.map(|mask| self.slot(mask)));
+            let mut unused_ms = || self.random.below(u64::from(most_unused_ms(&self.timing)) + 1) as u32;
+            slots.extend(pair.map(|mask| SlotPlan { mask, unused_ms: unused_ms() }));
         }
         slots
-    }
-
-    fn slot(&mut self, mask: u32) -> SlotPlan {
-        SlotPlan { mask, unused_ms: self.random.below(u64::from(most_unused_ms(&self.timing)) + 1) as u32 }
     }
 
     /// Masks by the rows of Sylvester's matrix: each column is on in half of the rows, each two columns are both on in

@@ -173,9 +173,12 @@ fn two_that_share_it_are_a_tie_and_nothing_full_is_that() {
 fn what_raises_the_flow_limits_it_whatever_is_full() {
     let latency = Planted { gain: Some(0.3), ..Planted::new(&[0.9, 0.0], 0.01, 5) };
     assert_eq!(latency.decision(), Decision::Measured(ShareLimit::Setting(0)));
+    // A tenth more is little beside a part that limits, and leaves doubt beside none.
+    let little = |share| Planted { gain: Some(0.105), ..Planted::new(&[share, 0.0], 0.02, 5) }.decision();
+    assert_eq!(little(0.9), Decision::Measured(ShareLimit::Resource(0)));
+    assert_eq!(little(0.0), Decision::Undecided(Undecided::WideSetting(0)));
     let no_gain = Planted { gain: Some(0.0), ..latency };
-    let report = estimate(&no_gain.record(), &[]);
-    assert!(holds(report.raised[0].gain.expect("a gain"), 0.0));
+    assert!(holds(estimate(&no_gain.record(), &[]).raised[0].gain.expect("a gain"), 0.0));
     assert_eq!(no_gain.decision(), Decision::Measured(ShareLimit::Resource(0)));
 }
 
