@@ -51,9 +51,10 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
         }
     }
     std::str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
         Failure::Usage(format!(
-            "{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run, or {OTHER_TOOLS}"
+            "{shown} is not JSON: byte {} is not UTF-8. It may be cut off or not written by linerate; run \
+             `linerate run` again, or give {OTHER_TOOLS}",
+            error.valid_up_to()
         ))
     })?;
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
@@ -68,9 +69,8 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
     check_schema(&value, file)?;
     whole(bytes).map_err(|error| {
         Failure::Usage(format!(
-            "{} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
+            "{shown} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or \
              written by another tool; give the {FILE_NAME} that linerate left",
-            file.display(),
             error.line(),
             error.column(),
             reason(&error)
