@@ -139,7 +139,6 @@ pub fn set_memlock_bytes(current: Option<u64>) -> io::Result<()> {
 
 /// ioprio_set(2): of one thread.
 const IOPRIO_WHO_PROCESS: libc::c_long = 1;
-
 /// Class 3, above thirteen bits of data (include/uapi/linux/ioprio.h).
 const IOPRIO_CLASS_IDLE: libc::c_long = 3 << 13;
 

@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Linux takes at most 64 segments a call before 6.9 (UDP_MAX_SEGMENTS), 128 since
 /// (<https://git.kernel.org/torvalds/c/1382e3b6a350>).
 pub const MOST_SEGMENTS: usize = 64;
-
 /// The largest UDP payload of a call over IPv4.
 pub const MOST_TRAIN_BYTES: usize = 65_507;
 

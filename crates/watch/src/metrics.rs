@@ -35,14 +35,10 @@ fn show(moment: &Moment, form: MetricsForm) -> String {
 
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
-
 type Real<T> = (&'static str, &'static str, fn(&T) -> f64);
-
 type StateGauge<T> = (&'static str, &'static str, fn(&T) -> Option<bool>);
-
 /// A word for a label, and the part that it stands for.
 type Labelled<T, P> = (&'static str, fn(&T) -> P);
-
 type LabelledRef<T, P> = (&'static str, fn(&T) -> &P);
 
 fn about(page: &mut MetricsPage, moment: &Moment) {

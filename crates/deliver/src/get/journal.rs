@@ -21,10 +21,8 @@ use std::path::Path;
 
 /// Bytes of a block's line: `0000002a 78af5f94892f3950 r`.
 const LINE_BYTES: usize = 28;
-
 /// The longest first line.
 const MOST_FIRST_BYTES: usize = 64 << 10;
-
 /// The version of this format.
 const VERSION: u32 = 2;
 

@@ -8,9 +8,7 @@ use std::path::Path;
 
 /// What a part of a file and its journal are called behind the file's name.
 pub(super) const PART: &str = ".linerate-part";
-
 pub(super) const JOURNAL: &str = ".linerate-journal";
-
 /// The longest name of a file.
 const MOST_NAME_BYTES: usize = 255;
 

@@ -103,11 +103,8 @@ mod tests {
     use proptest::prelude::*;
 
     const MODIFIED: u64 = 784_111_777;
-
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
-
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn file() -> Validators {

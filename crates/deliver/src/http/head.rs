@@ -5,10 +5,8 @@ use thiserror::Error;
 
 /// The most bytes of a head; what is longer is no head that a person or a program has a use for.
 pub const MOST_HEAD_BYTES: usize = 16 << 10;
-
 /// The most header lines of a head.
 pub const MOST_HEADERS: usize = 64;
-
 /// The most bytes of a request's target.
 pub const MOST_TARGET_BYTES: usize = 8 << 10;
 
@@ -183,7 +181,6 @@ fn keeps_alive(is_1_1: bool, headers: &HeaderLines) -> bool {
 
 /// A line of a chunk's size, or of a trailer, is not longer.
 const MOST_LINE_BYTES: usize = 1 << 10;
-
 /// Lines of a trailer.
 const MOST_TRAILERS: usize = 64;
 

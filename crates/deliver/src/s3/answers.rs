@@ -10,10 +10,8 @@ use thiserror::Error;
 
 /// Elements and texts of an answer.
 const MOST_NODES: u32 = 200_000;
-
 /// The most objects of one answer; S3 itself sends 1000.
 const MOST_OBJECTS: usize = 10_000;
-
 /// The longest text of an answer that is shown or sent back.
 const MOST_WORD_BYTES: usize = 4 << 10;
 
@@ -186,7 +184,6 @@ pub fn show_parts<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<(&'stati
 
 /// The most uploads of one answer; S3 itself sends 1000.
 const MOST_UPLOADS: usize = 10_000;
-
 /// The highest number of a part.
 const MOST_PARTS: u32 = 10_000;
 

@@ -9,7 +9,6 @@ use thiserror::Error;
 
 /// The longest key that S3 has.
 const MOST_KEY_BYTES: usize = 1024;
-
 /// Buckets of AWS have 63 letters at most, old ones and those of other stores more.
 const MOST_BUCKET_BYTES: usize = 255;
 

@@ -21,19 +21,14 @@ use std::time::{Duration, Instant};
 
 /// An object of at most so many bytes goes whole, and no part but the last is smaller; S3 takes none below 5 MiB.
 const LEAST_PART_BYTES: u64 = 8 << 20;
-
 /// Larger parts lose more when a connection breaks.
 const USUAL_PART_BYTES: u64 = 64 << 20;
-
 /// What S3 takes as a part that is not the last.
 const S3_PART_BYTES: std::ops::RangeInclusive<u64> = 5 << 20..=5 << 30;
-
 /// The most parts of an object.
 const MOST_PARTS: u64 = 10_000;
-
 /// Parts for each stream, so that all end together.
 const PARTS_PER_STREAM: u64 = 4;
-
 /// How parts are summed: the sum of the object follows from those of its parts.
 pub(crate) const ALGORITHM: SumAlgorithm = SumAlgorithm::Crc64Nvme;
 
@@ -255,7 +250,6 @@ pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
 
 /// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all.
 const ABORT_TRIES: u32 = 4;
-
 const ABORT_WAITS: u32 = 2;
 
 /// What the store has of an upload is thrown away; where that fails, who does it instead.

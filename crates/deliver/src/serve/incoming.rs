@@ -20,14 +20,12 @@ use std::time::{Duration, Instant};
 
 /// Files that come at a time; one client gets half of them, as many as the streams that `linerate put` has at most.
 const MOST_FILES: usize = 128;
-
 /// So long after a file was refused for want of a permit those that hardly come are given up sooner.
 const SHORT_TIME: Duration = Duration::from_secs(1);
 
 /// Room is reserved ahead for as much as came, between these two: files that come side by side lie in large pieces on
 /// the disk, and a client that sends little has little reserved.
 const LEAST_AHEAD_BYTES: u64 = 1 << 20;
-
 const MOST_AHEAD_BYTES: u64 = 64 << 20;
 
 /// What clients may store, and how many at a time.

@@ -15,26 +15,19 @@ use std::time::{Duration, Instant};
 
 /// More is to follow in the same segment (send(2)).
 const MSG_MORE: i32 = 0x8000;
-
 /// A raised write is no signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
-
 /// What the socket has no room for is refused at once (send(2)).
 const MSG_DONTWAIT: i32 = 0x40;
 
 /// 2^24.5, rounded down: after so many full records of 16 KiB, 388 GB, keys are spent (RFC 8446 section 5.5), and the
 /// kernel makes no new ones.
 const MOST_RECORDS_OF_KEYS: u64 = 23_726_566;
-
 const RECORD_BYTES: u64 = 16 << 10;
-
 /// What may go out between two looks, and be on its way.
 const UNSEEN_BYTES: u64 = 1 << 30;
-
 const _: () = assert!(PIECE_BYTES <= UNSEEN_BYTES / 2);
-
 const _: () = assert!(KeyLimits::OF_KERNEL.new_answers < KeyLimits::OF_KERNEL.long_answer);
-
 const _: () = assert!(KeyLimits::OF_KERNEL.long_answer + UNSEEN_BYTES < MOST_RECORDS_OF_KEYS * RECORD_BYTES);
 
 /// How many bytes the keys of a connection encrypt.

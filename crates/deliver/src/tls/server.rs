@@ -70,15 +70,12 @@ impl ServerTls {
 
 /// Clocks differ: it is valid from a day ago …
 const SINCE: Duration = Duration::from_secs(24 * 3600);
-
 /// … for a year, which no server is expected to run.
 const FOR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Object identifiers, as they are encoded.
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
 /// A value of DER: its tag, its length, its contents.

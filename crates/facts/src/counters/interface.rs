@@ -19,10 +19,8 @@ use thiserror::Error;
 const MOST_INTERFACES: usize = 256;
 
 const CLASS: &str = "/sys/class/net";
-
 /// Parent of an interface's outermost discipline, as tc writes it.
 const ROOT: &str = "root";
-
 /// Counters of a driver that are kept: a card with 128 queues has some 5,000, nearly all of them 0.
 const MOST_DRIVER_COUNTERS: usize = 4096;
 

@@ -93,7 +93,6 @@ pub fn parse_pressure(text: &str) -> Option<PressureCounters> {
 
 /// More than any machine has, with partitions.
 const MOST_DISKS: usize = 16_384;
-
 /// Sectors of `/proc/diskstats` are of 512 bytes, whatever the disk's are.
 const SECTOR_BYTES: u64 = 512;
 

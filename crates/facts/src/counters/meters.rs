@@ -19,9 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub const POWERCAP: &str = "/sys/class/powercap";
-
 pub const HWMON: &str = "/sys/class/hwmon";
-
 /// 64 packages have 320 domains; a server has some 40 sensors.
 const MOST: usize = 1024;
 
@@ -162,7 +160,6 @@ fn sensor(file: &str) -> Option<&str> {
 
 /// A program that takes longer is ended.
 const LIMIT: Duration = Duration::from_secs(10);
-
 /// A figure is short; a program that prints a book has it cut.
 const LONGEST_BYTES: u64 = 64 << 10;
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 /// More than any kernel has; a hostile file costs no more memory than this.
 const MOST_COUNTERS: usize = 4096;
-
 /// The kernel's longest names have some 30 letters.
 const LONGEST_NAME: usize = 64;
 
@@ -72,7 +71,6 @@ pub(super) fn count(value: &str) -> Fact<u64> {
 }
 
 const PATH: &str = "/proc/net/softnet_stat";
-
 /// More CPUs than the kernel can be built for.
 const MOST_CORES: usize = 8192;
 

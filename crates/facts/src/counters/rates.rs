@@ -16,7 +16,6 @@ pub enum Width {
 /// A wrap is believed only where it means less than this per second: what wraps at 32 bits are counts of
 /// interrupts, packets of one core and milliseconds, and none of them comes near.
 const MOST_32_PER_SECOND: f64 = 1e8;
-
 /// … 1 TB/s.
 const MOST_64_PER_SECOND: f64 = 1e12;
 

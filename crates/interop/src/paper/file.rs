@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 /// A paper's experiments are written by hand; what is larger is something else.
 pub const LARGEST_PAPER_BYTES: usize = 1 << 20;
-
 /// Figures of one paper.
 const MOST_FIGURES: usize = 1000;
 
@@ -109,10 +108,8 @@ pub fn parse(text: &str) -> Result<Paper, PaperError> {
 
 /// Only these can be steps: they measure, and store nothing but a result and scratch files.
 const MEASURING: [&str; 5] = ["run", "disk", "load", "memory", "network"];
-
 /// What reproduces a step gives these itself.
 const OWN: [&str; 3] = ["--output", "--json", "--format"];
-
 /// What these name, the user has to name: a file from elsewhere decides nothing about this network and these disks, and
 /// starts no program.
 const NAMED_BY_USER: [&str; 4] = ["--no-receiver", "--destroy-data", "--peer", "--key-file"];

@@ -219,7 +219,6 @@ pub(super) fn listed(ways: &[AgentAddress]) -> String {
 
 /// Lines that wait to be read; more are dropped.
 const WAITING: usize = 64;
-
 /// The last lines get this long to be written.
 const FAREWELL: Duration = Duration::from_millis(300);
 

@@ -15,10 +15,8 @@ const GROUPS: [(&str, &str); 5] = [
 
 /// A command with fewer options shows them in one list.
 const MANY_OPTIONS: usize = 12;
-
 /// What every command takes, at the end of each.
 pub(super) const EVERYWHERE: &str = "Every command";
-
 /// What no heading below names.
 const ADVANCED: &str = "Advanced";
 

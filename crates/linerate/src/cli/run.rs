@@ -157,7 +157,6 @@ fn nothing_read(name: &str, goal: &Goal, spec: &RunSpec) -> Result<(), Failure> 
 
 /// Workers, where the user names none: as `linerate get` has streams.
 const WORKERS: u32 = 4;
-
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The one source of these words that is a URL; none where there is none.

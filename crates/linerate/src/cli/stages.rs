@@ -33,10 +33,8 @@ use std::path::{Path, PathBuf};
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
 /// less than a minute.
 const USUAL_SECONDS: f64 = 2.0;
-
 /// A grid that takes longer is announced, …
 const LONG_SECONDS: f64 = 120.0;
-
 /// … and one of this many measurements, where nobody knows how long each takes.
 const MANY: u64 = 100;
 

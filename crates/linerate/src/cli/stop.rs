@@ -29,7 +29,6 @@ use std::time::Duration;
 
 /// The steps before the first result get this long to end by themselves.
 const BEFORE: Duration = Duration::from_millis(500);
-
 /// The measuring gets this long to end its workers and to save; beyond it, something hangs in the kernel.
 const AFTER: Duration = Duration::from_secs(5);
 
@@ -107,10 +106,8 @@ fn interrupted(folder: Option<&Path>) -> String {
 
 /// Where a child reports: the number of a pipe, and its parent's.
 const VARIABLE: &str = "LINERATE_STATUS_TO";
-
 /// A child that has reported and does not hang is gone within this.
 const GOING: Duration = Duration::from_secs(2);
-
 /// What a shell adds to the number of a signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 

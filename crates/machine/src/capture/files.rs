@@ -15,10 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a function's configuration space: as much as everybody may read, of PCI, of PCIe.
 const CONFIGURATION_BYTES: [usize; 3] = [64, 256, 4096];
-
 /// The word of IDENTIFY data with a bit for each SATA generation.
 const SATA_GENERATIONS: usize = 76;
-
 /// Lines of the network's tables have as many columns at least.
 const LEAST_COLUMNS: usize = 6;
 

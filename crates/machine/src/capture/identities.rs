@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// Shorter ones are no serial number: `1`, `None`.
 const SHORTEST: usize = 5;
-
 /// What makers write where nothing stands.
 const PLACEHOLDERS: [&str; 10] = [
     "none",
@@ -26,7 +25,6 @@ const PLACEHOLDERS: [&str; 10] = [
     "unknown",
     "chassis serial number",
 ];
-
 /// Attributes that name one thing in the world, and folders that hold them.
 const ATTRIBUTES: [&str; 24] = [
     "serial",
@@ -54,7 +52,6 @@ const ATTRIBUTES: [&str; 24] = [
     "chassis_serial",
     "product_uuid",
 ];
-
 const FOLDERS: [&str; 7] = [
     "/sys/class/block",
     "/sys/class/nvme",

@@ -14,13 +14,10 @@ use super::rows;
 
 /// Bytes on the wire besides the MTU: preamble and start 8, header 14, check sequence 4, gap 12.
 const FRAME_OVERHEAD_BYTES: u32 = 38;
-
 /// An 802.1Q tag.
 const TAG_BYTES: u32 = 4;
-
 /// Preamble, start and the gap after a frame: on the wire, but not of the frame.
 const BETWEEN_FRAMES_BYTES: u32 = 20;
-
 /// The smallest frame, from the header to the check sequence, tags included; shorter ones are padded (IEEE
 /// 802.3, 4A.2.3.2.4).
 const SMALLEST_FRAME_BYTES: u32 = 64;

@@ -85,16 +85,11 @@ impl Grade {
 }
 
 const DDR: (&str, &str) = ("DDR", "JEDEC JESD79");
-
 const DDR2: (&str, &str) = ("DDR2", "JEDEC JESD79-2");
-
 const DDR3: (&str, &str) = ("DDR3", "JEDEC JESD79-3; SARA D1.3 (2010), table 2");
-
 const DDR4: (&str, &str) = ("DDR4", "JEDEC JESD79-4");
-
 const DDR5: (&str, &str) =
     ("DDR5", "JEDEC JESD79-5: a DIMM is two subchannels of 32 bits, together this row");
-
 const MRDIMM: (&str, &str) = ("DDR5-MRDIMM", "multiplexed ranks (MCRDIMM, MRDIMM), rate of the host's bus");
 
 const fn grade(family: (&'static str, &'static str), mt_per_second: u32, module: &'static str) -> Grade {
@@ -163,7 +158,6 @@ pub(crate) struct Platform {
 /// Where most of them come from.
 pub(crate) const SOURCE: &str =
     "makers' data sheets and memory guides; models differ, confirm for yours (confidence: medium)";
-
 /// Where the three rates of Nehalem come from.
 pub(crate) const NEHALEM_SOURCE: &str = "SARA D1.3 (2010), table 3";
 

@@ -18,16 +18,12 @@
 
 /// The smallest MaxPayload that the specification allows.
 pub const SMALLEST_MAX_PAYLOAD_BYTES: u32 = 128;
-
 /// The largest that processors of today take (AMD EPYC 512, Intel Xeon 256).
 const BEST_MAX_PAYLOAD_BYTES: u32 = 512;
-
 /// The least that a packet of data has around its payload: a header of 12 bytes and 8 of framing.
 const LEAST_OVERHEAD_BYTES: f64 = 20.0;
-
 /// Of that framing, sequence number and LCRC.
 const FRAMING_BYTES: f64 = 8.0;
-
 /// From this speed on, generation 3, ports of servers take 256 bytes (Intel Xeon E5, “Datasheet, volume two”:
 /// Max_Payload_Size Supported); before it mostly 128.
 const GENERATION_3_GT_PER_SECOND: f64 = 8.0;
@@ -191,9 +187,7 @@ pub fn bytes_per_second(bits: u32, mega_transfers: f64) -> f64 {
 }
 
 const PCI: &str = "PCI-SIG, PCI Local Bus Specification 3.0";
-
 const PCI_X: &str = "PCI-SIG, PCI-X Addendum 1.0b";
-
 const PCI_X_2: &str = "PCI-SIG, PCI-X Protocol Addendum 2.0";
 
 /// 33, 66, 100 and 133 MHz are thirds of 100, 200, 300 and 400 MHz.

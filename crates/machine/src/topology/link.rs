@@ -264,7 +264,6 @@ fn weaker(port: Option<PciLink>, card: Option<PciLink>) -> WeakerEnd {
 /// Intel X722, the network part of the C620 chip set, by its numbers (`i40e_devids.h`; 0x37cc and 0x37cd in
 /// pci.ids).
 const X722: std::ops::RangeInclusive<u32> = 0x37cc..=0x37d3;
-
 /// Drivers of NICs of which no card was ever built for one lane: Intel's 10 Gb/s and up. Those on the chip
 /// "do not have this information and will report PCI Gen 1 x 1 by default" (`I40E_HW_NO_PCI_LINK_CHECK`,
 /// drivers/net/ethernet/intel/i40e/i40e_main.c).

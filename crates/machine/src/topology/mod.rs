@@ -21,10 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// No chain of bridges is longer: a domain has 256 buses.
 pub const DEEPEST: usize = 256;
-
 /// Volumes stacked on each other; more is a damaged file.
 pub const DEEPEST_VOLUMES: usize = 16;
-
 /// A graphics card on the board that has fewer lanes shows the console and nothing else.
 const LEAST_GPU_LANES: u32 = 8;
 
@@ -289,7 +287,6 @@ fn by_function<'a, T>(
 
 /// Class of a PCI-to-PCI bridge, without its programming interface.
 const BRIDGE: u32 = 0x0604;
-
 /// Base class of network controllers.
 const NETWORK: u32 = 0x02;
 

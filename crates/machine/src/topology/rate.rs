@@ -12,13 +12,10 @@ use std::fmt;
 
 /// Drivers without a wire: what they show as speed is a constant (`veth_get_link_ksettings` says 10 Gb/s).
 pub const DRIVERS_WITHOUT_WIRE: [&str; 4] = ["veth", "tun", "tap", "dummy"];
-
 /// The part of an Ethernet frame besides the MTU that crosses PCIe: addresses and type.
 pub const FRAME_HEADER_BYTES: f64 = 14.0;
-
 /// … and what the wire carries besides the MTU: that, check sequence, preamble and gap.
 const WIRE_OVERHEAD_BYTES: f64 = 38.0;
-
 /// Line rate of a SAS-4 lane, bits per second; its code is 128b/150b.
 const SAS4_LANE: u64 = 22_500_000_000;
 

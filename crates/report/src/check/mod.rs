@@ -235,10 +235,8 @@ fn verdict(figures: &[CheckedFigure]) -> CheckVerdict {
 
 /// A file system is said to be fuller where it is by this share more than ever before.
 const FULLER: f64 = 0.05;
-
 /// CPUs are said to be busier where others use this share of them more than ever before.
 const BUSIER: f64 = 0.1;
-
 /// Nothing is known of it there.
 const ABSENT: &str = "absent";
 

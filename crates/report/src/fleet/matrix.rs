@@ -16,7 +16,6 @@ use linerate_measure::run::fleet::{
 
 /// More hosts than this are no table of a terminal.
 const MOST_HOSTS_OF_A_TABLE: usize = 16;
-
 const MAP: &str = "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows \
      its rate.";
 
@@ -135,12 +134,9 @@ fn slowest(result: &FleetResult) -> Table<'static> {
 
 /// Side of one cell of the heat map.
 const CELL: f64 = 26.0;
-
 /// Room for the names of hosts at its edges: of a letter, and at most.
 const LETTER: f64 = 6.5;
-
 const MOST_NAMES: f64 = 120.0;
-
 /// Shades from red to green, at these shares of the median.
 const SHADES: [(f64, &str); 6] =
     [(0.5, "s0"), (0.75, "s1"), (0.9, "s2"), (1.1, "s3"), (1.5, "s4"), (f64::INFINITY, "s5")];
@@ -198,10 +194,8 @@ fn heat_map(result: &FleetResult, label: &str, look: impl Fn(&str, &str) -> Opti
 
 const HOST_HEADS: [&str; 7] =
     ["host", "sends", "of predicted", "single flows", "receives", "of predicted", "single flows"];
-
 const INCAST_HEADS: [&str; 8] =
     ["to", "senders", "together", "of predicted", "single flows", "retransmitted", "p99", "knee"];
-
 const KNEES: &str = "A knee is the first number of senders with which the goodput is below 0.9 of what was predicted, with which more is \
      retransmitted, or the p99 of small requests beside the flows has grown.";
 

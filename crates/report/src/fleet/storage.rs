@@ -12,7 +12,6 @@ use linerate_measure::run::fleet::{
 };
 
 const HEADS: [&str; 8] = ["host", "source", "", "alone", "all hosts", "of alone", "first done", "p99"];
-
 const WINDOWS: [Column; 6] = [
     number("hosts", 0),
     text("", 0),
@@ -21,7 +20,6 @@ const WINDOWS: [Column; 6] = [
     number("first done", 0),
     number("scalability", 0),
 ];
-
 const ADDING: &str = "All bytes until the last worker was done, beside what follows from each host alone; scalability is the sum of \
      the sources' own rates by the sum of what each does alone.";
 
@@ -107,14 +105,10 @@ pub(super) fn disk_parts(result: &FleetResult) -> [Part<'static>; 2] {
 
 const SERVER_HEADS: [&str; 6] =
     ["server", "disks alone", "sends alone", "to all clients", "predicted", "of it"];
-
 const STEP_HEADS: [&str; 6] = ["clients", "together", "predicted", "of it", "single flows", "limited by"];
-
 const KEPT_HEADS: [&str; 5] = ["kept as", "clients", "traffic", "at most", "limited by"];
-
 const STEPS: &str = "All servers send what they read to 1, 2, 4 … clients at once; the prediction and its limit follow from what each \
      host reads, sends and receives alone.";
-
 const WAYS: &str = "Arithmetic on what each host does alone, over a network that blocks nothing; traffic: how often a byte of a client \
      crosses the network.";
 

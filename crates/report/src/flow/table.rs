@@ -21,7 +21,6 @@ use linerate_wall::need::{Dealt, DiskShare, ServerVerdict, WallNeed};
 
 /// Rows of the table; what is idle and does not bind is left out first.
 const MOST_ROWS: usize = 16;
-
 /// Resources whose use differs by less are alike.
 const LIKE: f64 = 0.02;
 
@@ -186,7 +185,6 @@ pub(super) fn needs(sizing: &Sizing, show: impl Fn(f64) -> String) -> Vec<Labell
 
 /// Tiles of one NIC or disk that are named.
 const MOST_TILES: usize = 8;
-
 /// NICs or disks that are listed.
 const MOST_LINES: usize = 12;
 

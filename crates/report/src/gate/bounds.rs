@@ -17,7 +17,6 @@ use linerate_model::verdict::LimitKind;
 
 /// Figures that are named one by one.
 const MOST_NAMED: usize = 3;
-
 /// Flags of a figure that is not that of the part: memory answered, or the file was too short.
 const NOT_THE_PART: [&str; 2] = [PAGE_CACHE, "short-file"];
 

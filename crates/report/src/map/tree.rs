@@ -10,10 +10,8 @@ use std::collections::BTreeSet;
 
 /// Cards that are alike, without a port to the network, become one from this number on.
 const ALIKE: usize = 3;
-
 /// Network cards that are alike (virtual functions, mostly).
 const ALIKE_NETWORK: usize = 5;
-
 /// Makes the boxes of a tree.
 pub(super) struct Builder<'t, 'a> {
     tree: &'t Topology<'a>,
@@ -280,7 +278,6 @@ pub(super) fn grouped(branches: Vec<Branch>) -> Vec<Branch> {
 
 /// More ports or disks than these on a card become one.
 const LEAVES: usize = 4;
-
 /// A port to the network.
 pub(super) fn port(nic: &Nic) -> Leaf {
     let speed = nic.speed_bits_per_second.known().map(|bits| show_bits_rate(bytes_per_second(*bits)));

@@ -35,10 +35,8 @@ const FIGURES: [Column; 12] = [
     number("CPU s/GB", 3),
     text("devices (diskstats)", 0).page_only(),
 ];
-
 const CURVE: [Column; 4] =
     [number("sources", 0), number("rate", 0), number("of baseline", 0), number("spread", 0)];
-
 const CELLS: [Column; 8] = [
     number("workers", 0),
     number("transfer", 0),
@@ -49,17 +47,13 @@ const CELLS: [Column; 8] = [
     text("levels off", 0),
     name(""),
 ];
-
 const THE_BASELINE: &str = "The baseline is the sum of each source alone with its own workers of the same cell; “of best \
                             alone” is held against as many times the best of any source alone in any cell, or \
                             in the result that --scaling names.";
-
 const WHERE_THE_REST_IS: &str =
     " Each alone, the steps between and the latencies are in the page and the JSON.";
-
 const HEAT: &str =
     "The darker, the more bytes a second, or the longer the wait that 99 % of the requests keep.";
-
 /// Devices of a figure that are named.
 const MOST_DEVICES: usize = 4;
 

@@ -29,7 +29,6 @@ const FIGURES: [Column; 8] = [
     number("peer", 1),
     remarks_of("notes"),
 ];
-
 const STREAM_HEADS: [&str; 11] = [
     "path",
     "goodput",
@@ -57,7 +56,6 @@ const CORES: [Column; 11] = [
     number("softirq", 0),
     number("steal", 2),
 ];
-
 /// Cores less busy than this are counted, not listed.
 const BUSY: f64 = 0.02;
 

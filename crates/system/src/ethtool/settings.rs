@@ -7,21 +7,13 @@ use super::Ethtool;
 use std::io;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0000_000e;
-
 const ETHTOOL_SCOALESCE: u32 = 0x0000_000f;
-
 const ETHTOOL_GRINGPARAM: u32 = 0x0000_0010;
-
 const ETHTOOL_SRINGPARAM: u32 = 0x0000_0011;
-
 const ETHTOOL_GPAUSEPARAM: u32 = 0x0000_0012;
-
 const ETHTOOL_SPAUSEPARAM: u32 = 0x0000_0013;
-
 const ETHTOOL_GCHANNELS: u32 = 0x0000_003c;
-
 const ETHTOOL_SCHANNELS: u32 = 0x0000_003d;
-
 const ETHTOOL_GFECPARAM: u32 = 0x0000_0050;
 
 /// Descriptors of the rings; 0 at most: the interface has no such ring.
@@ -278,7 +270,6 @@ impl Ethtool {
 }
 
 const ETHTOOL_SFEATURES: u32 = 0x0000_003b;
-
 /// `ETHTOOL_F_UNSUPPORTED`, `ETHTOOL_F_WISH`: the kernel could not do all of it.
 const NOT_DONE: i32 = 0b11;
 

@@ -9,12 +9,9 @@ use super::{Ethtool, text};
 use std::io;
 
 const ETHTOOL_GSTRINGS: u32 = 0x0000_001b;
-
 const ETHTOOL_GSSET_INFO: u32 = 0x0000_0037;
-
 /// ETH_GSTRING_LEN, in words.
 const NAME_WORDS: usize = 8;
-
 /// The kernel has 64 features and some 130 link modes; a set that claims more than this is not asked for.
 const MOST_NAMES: u32 = 4096;
 
@@ -91,13 +88,11 @@ impl Ethtool {
 }
 
 const ETHTOOL_GFEATURES: u32 = 0x0000_003a;
-
 /// Words before the blocks in `struct ethtool_gfeatures`: command, number of blocks.
 const FEATURES_HEAD: usize = 2;
 
 /// `struct ethtool_get_features_block`: available, requested, active, never changed; 32 features each.
 const BLOCK: usize = 4;
-
 const ACTIVE: usize = 2;
 
 impl Ethtool {
@@ -134,7 +129,6 @@ fn active(blocks: &[u32], names: &[String]) -> Vec<String> {
 }
 
 const ETHTOOL_GSTATS: u32 = 0x0000_001d;
-
 /// Words before the counts in `struct ethtool_stats`: command and number, as one of 64 bits.
 const HEAD: usize = 1;
 

@@ -44,7 +44,6 @@ pub fn copy_all(from: &[u64], to: &mut [u64]) {
 
 /// Alignment of a transparent huge page; the mapping starts and ends on one.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-
 /// Largest node number that mbind is given.
 const MOST_NODES: u32 = 1024;
 

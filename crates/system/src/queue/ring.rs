@@ -22,16 +22,12 @@ use submission::ENTER_REGISTERED_RING;
 
 /// The kernel registers no larger buffer (io_uring/rsrc.c).
 const MOST_BUFFER_BYTES: usize = 1 << 30;
-
 /// The kernel makes no larger ring.
 const MOST_ENTRIES: usize = 1 << 15;
-
 /// A send of several trains has an entry for each.
 const FEWEST_ENTRIES: usize = 16;
-
 /// How long a request is waited for that is cancelled; what a kernel thread works on cannot be.
 const CANCEL_NANOS: u32 = 100_000_000;
-
 /// The bit of a notification that says that the kernel copied all the same (Linux 6.2).
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
@@ -250,7 +246,6 @@ impl Drop for RingQueue {
 
 /// io_uring_register(2).
 const REGISTER_RING_FDS: u32 = 20;
-
 const UNREGISTER_RING_FDS: u32 = 21;
 
 /// io_uring_rsrc_update of the kernel.

@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 
 /// Connections that may be pending at once, where nothing else is said.
 pub const PENDING_CONNECTIONS: usize = 64;
-
 /// Time that a pending connection has to prove that it may stay, where nothing else is said.
 pub const TIME_TO_PROVE: Duration = Duration::from_secs(3);
 

@@ -113,7 +113,6 @@ impl Drop for Permit {
 
 /// Who was told that the server is busy comes again within this time, or has lost the turn.
 const TURN: Duration = Duration::from_secs(10);
-
 /// As many who wait are remembered; a crowd of more has no order.
 const MOST: usize = 16;
 

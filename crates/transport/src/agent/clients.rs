@@ -85,7 +85,6 @@ impl Default for AgentLimits {
 
 /// Who is ahead of a rate by less than this is let go on: bursts are no offence.
 pub(crate) const AHEAD: Duration = Duration::from_millis(500);
-
 /// Nor is so much more than the rate: the limit is of payload, and a sender that paces by trains is not
 /// exact.
 pub(crate) const AHEAD_FACTOR: f64 = 1.1;
@@ -95,7 +94,6 @@ const SMALLEST_SHARE: f64 = 0.001;
 
 /// Memory that streams may take on a host with much of it.
 const USUAL_MEMORY_BYTES: u64 = 8 << 30;
-
 /// Share of the memory that is available that they may take: the kernel pins the buffers of sockets.
 const MEMORY_SHARE: u64 = 4;
 

@@ -70,12 +70,10 @@ pub fn find_peers(peers: &[String], key_file: Option<&Path>, stop: &Stop) -> Res
 
 /// What runs there. Quoted: to some shells brackets are a pattern.
 const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
-
 /// Logging in and starting the program may take so long in all.
 const SSH_START: Duration = Duration::from_secs(15);
 
 const LOOK: Duration = Duration::from_millis(20);
-
 /// A greeting of the host may come before the address, at most this much.
 const LARGEST_SSH_OUTPUT_BYTES: u64 = 64 << 10;
 
@@ -159,16 +157,12 @@ fn why_it_ended(end: SshEnd) -> String {
 
 /// Before the address, on the line that tells it.
 const ADDRESS_PREFIX: &str = "linerate agent listens on ";
-
 /// A process that has not told its address by then never will.
 const START: Duration = Duration::from_secs(5);
-
 /// An agent of somebody's own without a session for this long ends.
 const FORGOTTEN: Duration = Duration::from_secs(120);
-
 /// It is looked for sessions this often; the shortest take longer.
 const SESSIONS_LOOK: Duration = Duration::from_secs(1);
-
 /// The address comes within this much output.
 const LARGEST_OUTPUT_BYTES: u64 = 4096;
 

@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 /// No debt lasts longer: who moved a gigabyte in a blink under a limit of a megabit would else be shut out
 /// for hours.
 pub(crate) const LONGEST_DEBT: Duration = Duration::from_secs(30);
-
 /// What a sleeper who reads by an allowance may catch up.
 pub(crate) const CATCH_UP: Duration = Duration::from_millis(20);
-
 /// Shorter sleeps cost more than they hold back: the debt of the next block is slept with it.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
 
@@ -123,7 +121,6 @@ impl Allowance {
 
 /// A send lasts this long at the rate.
 const PIECE: Duration = Duration::from_micros(500);
-
 /// Smaller sends cost more than they smooth.
 const LEAST_PIECE_BYTES: usize = 64 << 10;
 

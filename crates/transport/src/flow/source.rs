@@ -140,10 +140,8 @@ pub(crate) fn fill(buffer: &mut [u8]) {
 
 /// Being read while one waits: fewer make no pipeline.
 const FEWEST: usize = 2;
-
 /// Sends without a wait for the source before one block fewer is held, until the first wait.
 const SENDS_AT_FIRST: u32 = 8;
-
 /// And from then on: each try may cost the sink a wait for the device.
 const SENDS_LATER: u32 = 1024;
 

@@ -22,10 +22,8 @@ use std::time::{Duration, Instant};
 
 /// First bytes of the admission datagram and of its answer.
 const ADMISSION_MAGIC: [u8; 4] = *b"LRu1";
-
 /// Length of the admission datagram: magic and token. Its answer is shorter.
 const ADMISSION_BYTES: usize = 4 + 32;
-
 /// Length of a probe and of a feedback datagram.
 pub(crate) const PROBE_BYTES: usize = 64;
 
@@ -132,12 +130,9 @@ impl Feedback {
 
 /// Showing the token is tried again after this long, and given up after so many tries.
 const ADMISSION_WAIT: Duration = Duration::from_millis(100);
-
 const ADMISSION_TRIES: u32 = 50;
-
 /// A port that is closed is asked again after this.
 const CLOSED_AGAIN: Duration = Duration::from_millis(10);
-
 /// A token that nobody shows is forgotten.
 const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 

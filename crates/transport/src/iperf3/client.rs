@@ -23,11 +23,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// A server that is busy or gone is not waited for longer, before the test and after it.
 const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Bytes of a block where none are asked for. iperf3 takes 128 KiB; twice that moves a fifth more, and more
 /// than that none.
 const TCP_BLOCK_BYTES: u32 = 256 << 10;
-
 /// What iperf3 takes where the path does not report its segments.
 const UDP_BLOCK_BYTES: u32 = 1460;
 
@@ -153,14 +151,11 @@ fn spec(test: &Iperf3Test) -> Iperf3StreamSpec {
 
 /// The same where bytes end the test.
 const BYTES_LOOK: Duration = Duration::from_millis(2);
-
 /// What was sent gets this long to arrive before the server is told that it was all.
 const SETTLE: Duration = Duration::from_millis(250);
-
 /// UDP: datagrams take another way than the word that ends the test. Long enough for a queue, short beside a
 /// test.
 const UDP_SETTLE: Duration = Duration::from_millis(5);
-
 /// Nothing more comes when nothing came for so long.
 const QUIET: Duration = Duration::from_millis(30);
 
@@ -297,7 +292,6 @@ impl ClientSession<'_> {
 
 /// An answer is waited for this long once the user wants to stop: within the second in which Ctrl-C ends.
 const HURRY: Duration = Duration::from_millis(400);
-
 /// No stream moves a byte for so long: the server or the way to it is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 

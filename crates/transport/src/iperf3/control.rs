@@ -92,10 +92,8 @@ impl Cookie {
 
 /// iperf3 takes at most 8 KiB of parameters; newer ones send more keys than older ones take.
 pub(crate) const PARAMETERS_BYTES: usize = 8 << 10;
-
 /// Results of 256 streams take 50 KiB; `--get-server-output` adds the peer's own report of each interval.
 pub(crate) const RESULTS_BYTES: usize = 4 << 20;
-
 /// A peer that does not take a few bytes in this time is gone.
 const WRITE_WAIT: Duration = Duration::from_millis(800);
 

@@ -109,13 +109,10 @@ pub(crate) fn receive_tcp(
 
 /// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
 const TRAINS: usize = 8;
-
 /// A closed port is tried again after this.
 const CLOSED_AGAIN: Duration = Duration::from_millis(5);
-
 /// After a refusal, room comes about this soon.
 const REFUSED: Duration = Duration::from_micros(100);
-
 /// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
 /// of it.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
@@ -124,7 +121,6 @@ const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// before 3.10.
 const CONNECT: [[u8; 4]; 4] =
     [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
-
 /// What a server answers.
 const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 

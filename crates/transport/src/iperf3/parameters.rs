@@ -103,17 +103,11 @@ impl Iperf3Test {
 
 /// iperf3's own bounds (`iperf.h`, `MAX_*`): what lies beyond them is refused, with its number of the error.
 const MOST_BLOCK_BYTES: f64 = 1_048_576.0;
-
 const MOST_DATAGRAM_BYTES: f64 = 65_507.0;
-
 const LEAST_DATAGRAM_BYTES: f64 = 16.0;
-
 const MOST_WINDOW_BYTES: f64 = 512.0 * 1_048_576.0;
-
 pub(crate) const MOST_STREAMS: u32 = 128;
-
 const MOST_SEGMENT_BYTES: f64 = 9216.0;
-
 const MOST_OMIT_SECONDS: f64 = 600.0;
 
 /// iperf3's numbers of errors (`iperf_api.h`).

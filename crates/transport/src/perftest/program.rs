@@ -26,7 +26,6 @@ const OUTPUT_END: Duration = Duration::from_millis(500);
 
 /// Of its last words in a sentence.
 const LAST_LINES: usize = 2;
-
 const LAST_LETTERS: usize = 240;
 
 /// Why a program gave nothing: a phrase that begins with its name.
@@ -172,21 +171,14 @@ fn last_words(text: &str) -> String {
 
 /// Columns of the table, of which the first two are counts.
 const MESSAGE_BYTES: usize = 0;
-
 const MESSAGES: usize = 1;
-
 const AVERAGE: usize = 3;
-
 const MESSAGE_RATE: usize = 4;
-
 /// Half of the last digit that is printed: of the average, Gb/s, and of the messages, millions a second.
 const AVERAGE_ROUNDING: f64 = 0.005;
-
 const MESSAGE_RATE_ROUNDING: f64 = 0.5e-6;
-
 /// By so much two columns of one figure may differ beyond their rounding.
 const TOLERANCE: f64 = 0.01;
-
 /// No link carries more; what says so is not read right.
 const MOST_GIGABITS: f64 = 1e6;
 

@@ -12,7 +12,6 @@ use std::str::FromStr;
 
 /// What marks a name as one of ssh.
 const SCHEME: &str = "ssh://";
-
 /// ssh itself gives up connecting after this, seconds.
 const CONNECT_SECONDS: &str = "8";
 

@@ -21,9 +21,7 @@ use std::time::Duration;
 
 /// Of what it complains about, the end is kept.
 const KEPT_LINES: usize = 3;
-
 const LONGEST_LINE_BYTES: u64 = 1024;
-
 /// After ssh has ended, its last words have this long to come.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -185,25 +183,18 @@ pub fn keep_last_lines(output: impl Read, longest_bytes: u64, kept: &Mutex<VecDe
 
 /// Before what the shell there reports.
 const MARK: &str = "linerate brought:";
-
 /// The shell there is ready for the program.
 const READY: &str = "ready";
-
 /// The program is whole there, and starts.
 const WHOLE: &str = "whole";
-
 /// Logging in, or the last bytes and their sum, may take so long.
 const PATIENCE: Duration = Duration::from_secs(15);
-
 /// Once its output has ended ssh has this long to end.
 const ENDING: Duration = Duration::from_millis(500);
-
 /// A pipe that poll(2) reports as writable has room for a page (pipe(7)).
 const PIECE_BYTES: usize = 4096;
-
 /// Greetings of the host may come before, at most this much.
 const LARGEST_GREETING_BYTES: usize = 64 << 10;
-
 /// Status of the shell there where the program cannot be brought; it has complained why.
 const REFUSED: i32 = 79;
 

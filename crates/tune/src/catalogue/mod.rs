@@ -41,13 +41,9 @@ pub(crate) fn knows(id: &str, place: &SettingPlace) -> bool {
 
 /// What shows whether a setting helped.
 const TCP_SEND: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Send);
-
 const TCP_RECEIVE: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Receive);
-
 const UDP_SEND: FigureKind = FigureKind::Network(Protocol::Udp, StreamDirection::Send);
-
 const UDP_RECEIVE: FigureKind = FigureKind::Network(Protocol::Udp, StreamDirection::Receive);
-
 const PATH: FigureKind = FigureKind::Path(Protocol::Tcp);
 
 /// What a setting is for.

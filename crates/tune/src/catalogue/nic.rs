@@ -11,11 +11,8 @@ use linerate_machine::probe::{Nic, cpu_list};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
-
 const NAPI: &str = "https://docs.kernel.org/networking/napi.html";
-
 const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
-
 const ABI: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
 
 const NIC: SettingGroup = SettingGroup { stage: SettingStage::Network, figure: TCP_SEND };
@@ -215,11 +212,9 @@ const fn offload(id: &'static str, what: &'static str, feature: &'static str) ->
 
 /// 10 Gb/s in bytes per second: what is slower needs none of this.
 pub(super) const FAST: f64 = 1.25e9;
-
 /// Drivers that the kernel lets set no adaptive-rx: `supported_coalesce_params` of each in drivers/net/ethernet lacks
 /// it (Linux 5.7 and later, net/ethtool/coalesce.c). The old ioctl answers 0 for them, as for one that is off.
 const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r8169", "sky2", "tg3"];
-
 /// A queue per core beyond this many gains nothing.
 const MOST_CHANNELS: u32 = 64;
 

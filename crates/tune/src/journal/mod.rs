@@ -22,7 +22,6 @@ use thiserror::Error;
 
 /// Version of the lines.
 const SCHEMA: u32 = 1;
-
 /// More settings than any machine has (a server with 64 queues on each of 16 cards has 4,000 masks and
 /// interrupts).
 pub(super) const MOST_ENTRIES: usize = 65_536;

@@ -30,7 +30,6 @@ use std::time::Duration;
 
 /// The port of the TCP control channel, unless told otherwise.
 pub const DEFAULT_PORT: u16 = 7412;
-
 /// The port of the control page, unless told otherwise.
 pub const DEFAULT_PAGE_PORT: u16 = 7413;
 
@@ -236,20 +235,15 @@ pub struct Preview {
 
 /// Largest request.
 pub(crate) const REQUEST_BYTES: usize = 64 << 10;
-
 /// Requests that one connection may send for long. A joystick sends 60 a second, a screen with a barrier one
 /// a frame.
 pub(crate) const REQUESTS_PER_SECOND: f64 = 300.0;
-
 /// How far it may be ahead of that: 600 requests at once.
 pub(crate) const REQUESTS_AHEAD: Duration = Duration::from_secs(2);
-
 /// A connection that neither joined nor watches, and says nothing for so long, gives its place to another.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
-
 /// anyone who does not take a message within this is gone, or might as well be.
 pub(crate) const SEND: Duration = Duration::from_secs(5);
-
 /// Statuses a second that a connection may watch.
 pub(crate) const WATCH_PER_SECOND: f64 = 10.0;
 

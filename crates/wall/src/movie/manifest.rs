@@ -15,10 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// The file that makes a folder a movie.
 pub(crate) const MANIFEST_FILE: &str = "movie.toml";
-
 /// The version of this format.
 pub const FORMAT: u32 = 1;
-
 /// A manifest that names 4,096 paths is smaller.
 const LARGEST_BYTES: u64 = 4 << 20;
 
@@ -227,7 +225,6 @@ impl Movie {
 }
 
 const SUM_BYTES: usize = 4;
-
 /// Sums that are read at a time, at most: what asks comes over the network.
 const MOST: u32 = 1 << 16;
 

@@ -28,7 +28,6 @@ use std::sync::{Mutex, PoisonError};
 
 /// Frames that are written at once together are about so large: small tiles would cost a system call each.
 const RUN_BYTES: usize = 4 << 20;
-
 /// All workers' buffers together; where one frame alone is larger, one worker has it.
 const MOST_BUFFER_BYTES: usize = 1 << 30;
 

@@ -158,10 +158,8 @@ fn hmac(key: &[u8], message: &[u8]) -> [u8; SECRET_BYTES] {
 /// Codes of closing (RFC 6455, section 7.4.2: 4000 and above are an application's own): there is no use in
 /// coming again.
 const WRONG_SECRET: u16 = 4001;
-
 /// Come again later.
 const NO_PERMIT: u16 = 4002;
-
 /// The messages of a page; grows with each that an older one would not understand.
 const PAGE_PROTOCOL: u32 = 1;
 

@@ -10,11 +10,9 @@ use std::f64::consts::TAU;
 
 /// Lines of the set, at least and at most: each line of the picture its own, where the caches allow.
 const LEVELS: (usize, usize) = (64, 1024);
-
 /// After so many pixels a line repeats, at most: all lines together fit the caches. A prime, so that no two
 /// tiles of a row are alike.
 const LONGEST_PERIOD: usize = 4099;
-
 /// Places of the sine's table.
 const PLACES: usize = 1 << 12;
 
@@ -93,10 +91,8 @@ fn colour(sine: &[f64], across: f64, down: f64) -> [u8; 3] {
 
 /// Pixels of its radius at most, so that its picture stays in the caches.
 const LARGEST_RADIUS: usize = 512;
-
 /// Where the light comes from: left, above, in front.
 const LIGHT: [f64; 3] = [-0.45, -0.55, 0.70];
-
 const BODY: [f64; 3] = [255.0, 176.0, 64.0];
 
 /// Its picture: red, green, blue, all weighted, and how much of what is behind it stays (0 to 255).
@@ -149,9 +145,7 @@ fn shade(column: usize, row: usize, radius: f64) -> [u8; 4] {
 
 /// Dots of a character, and those from one to the next.
 const WIDE: usize = 5;
-
 pub(super) const HIGH: usize = 7;
-
 const STEP: usize = WIDE + 1;
 
 /// Seven rows of five dots, the highest of five bits at the left.

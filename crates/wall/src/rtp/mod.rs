@@ -18,13 +18,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The dynamic payload type that linerate sends, the first of them (RFC 3551).
 pub(crate) const PAYLOAD_TYPE: u8 = 96;
-
 /// The fixed header of RTP (RFC 3550).
 const RTP_BYTES: usize = 12;
-
 /// The high half of the sequence number.
 const EXTENDED_BYTES: usize = 2;
-
 /// The header of one run of pixels.
 const LINE_BYTES: usize = 6;
 

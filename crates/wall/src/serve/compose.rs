@@ -231,10 +231,8 @@ impl Axis {
 
 /// Pixels of a small picture's longer side.
 const LONGER_SIDE: u32 = 160;
-
 /// So often at most, nanoseconds.
 const EVERY: u64 = 200_000_000;
-
 /// anyone who has asked is taken to look for so long, nanoseconds.
 const LOOKS_FOR: u64 = 5_000_000_000;
 

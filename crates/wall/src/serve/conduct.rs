@@ -31,9 +31,7 @@ use thiserror::Error;
 
 /// A change takes effect as soon as the first frame can be read, between these.
 const SOONEST: Duration = Duration::from_millis(10);
-
 const LATEST: Duration = Duration::from_millis(50);
-
 /// Why what another server plays cannot be played here.
 #[derive(Debug, Error)]
 pub(super) enum LeadRefusal {
@@ -227,15 +225,11 @@ impl Conductor for Player {
 /// A leader that cannot be reached is asked again this often; and it is told this often that this one is
 /// there.
 const AGAIN: Duration = Duration::from_secs(1);
-
 const CONNECT: Duration = Duration::from_secs(3);
-
 /// The end, and ticks that all of this server's screens hold, are looked for this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// With a barrier all screens wait for what is said and heard here.
 const LOOK_AT_A_BARRIER: Duration = Duration::from_millis(2);
-
 /// Words without an answer, a second each: then the leader is gone.
 const MOST_UNANSWERED: usize = 3;
 

@@ -22,10 +22,8 @@ use std::time::{Duration, Instant};
 
 /// So often it looks.
 const EVERY: Duration = Duration::from_millis(100);
-
 /// Samples for rates of the last second.
 const SAMPLES: usize = 12;
-
 /// A tile whose way could not be opened is tried again this often.
 const AGAIN: Duration = Duration::from_millis(500);
 

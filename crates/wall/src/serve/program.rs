@@ -200,7 +200,6 @@ mod tests {
     }
 
     const WALL: Size = Size { width: 1280, height: 800 };
-
     const MOVIE: Size = Size { width: 3200, height: 1200 };
 
     #[test]

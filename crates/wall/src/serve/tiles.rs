@@ -166,11 +166,9 @@ impl Tile {
 /// After it was refused last a screen counts as one that does not listen for so long: a host tells of it once
 /// a second only (<https://www.kernel.org/doc/html/latest/networking/ip-sysctl.html>, icmp_ratelimit).
 const REFUSED: Duration = Duration::from_secs(2);
-
 /// The same for what the network says: a neighbour that does not answer is given up after three seconds, and
 /// asked again.
 const UNTAKEN: Duration = Duration::from_secs(4);
-
 /// A screen that is started with its server may take so long; until then it is not called absent.
 const STARTING: Duration = Duration::from_secs(5);
 
@@ -223,7 +221,6 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-
     const NOW: u64 = 1_700_000_000 * SECOND;
 
     /// While it plays.

@@ -178,7 +178,6 @@ const RATES: [(u32, u32); 15] = [
     (120, 1),
     (144, 1),
 ];
-
 /// Frames that are looked at: the first ones may have gaps.
 const LOOK: u8 = 8;
 

@@ -13,7 +13,6 @@ use crate::rtp::Packet;
 
 /// A timestamp further from the newest is no frame of the same run: 10 s of 90 kHz.
 const FAR_UNITS: u32 = 900_000;
-
 /// So many in a row of another run are believed: the sender has jumped.
 const JUMP: u8 = 4;
 

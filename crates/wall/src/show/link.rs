@@ -20,15 +20,11 @@ use std::time::{Duration, Instant};
 
 /// A server that does not answer is asked again after this.
 const AGAIN: Duration = Duration::from_secs(1);
-
 const CONNECT: Duration = Duration::from_secs(3);
-
 /// How often a report goes out.
 const REPORT: Duration = Duration::from_millis(500);
-
 /// What is said while there is no server is forgotten beyond this.
 const MOST_SAID: usize = 64;
-
 /// Messages that wait for the screen at most: a signal wakes it.
 const MOST_HEARD: usize = 4096;
 

@@ -21,7 +21,6 @@ use std::net::SocketAddr;
 
 /// Frame buffers of one screen, bytes at most: a rate from outside must not take the whole memory.
 const MOST_BUFFER_BYTES: usize = 4 << 30;
-
 const BUFFERS: std::ops::RangeInclusive<usize> = 4..=24;
 
 /// Where a size or a rate comes from.

@@ -20,10 +20,8 @@ use std::time::Duration;
 
 /// Trains a call.
 const BATCH: usize = 16;
-
 /// Asked for where the size of the frames is not known, and at least.
 const LEAST_BUFFER_BYTES: usize = 16 << 20;
-
 const MOST_BUFFER_BYTES: usize = 64 << 20;
 
 /// What the kernel gave.
@@ -180,13 +178,10 @@ impl Ear {
 
 /// Fifteen screens on two cores wake up 3,750 times a second, not 100,000 times.
 const LONGEST: Duration = Duration::from_millis(4);
-
 /// A shorter nap is none: the timer's slack is as long.
 const SHORTEST: Duration = Duration::from_micros(60);
-
 /// Of the buffer: what may lie there after a nap, and what is too much.
 const SMALL_PART: u64 = 32;
-
 const LARGE_PART: u64 = 16;
 
 /// The nap of one receiver.

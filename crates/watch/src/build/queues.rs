@@ -12,10 +12,8 @@ use std::collections::BTreeMap;
 
 /// Interrupts of no NIC and no disk: the busiest so many.
 const MOST_OTHERS: usize = 16;
-
 /// Lines in all.
 const MOST_LINES: usize = 1024;
-
 /// Cores that are shown of one interrupt.
 const MOST_CORES: usize = 8;
 
@@ -198,7 +196,6 @@ const LOSSES: [&str; 12] = [
     "crc",
     "timeout",
 ];
-
 /// Lines of one interface's driver.
 const MOST_NAMED: usize = 64;
 

@@ -331,7 +331,6 @@ pub struct ProcessRates {
 
 /// What is shown of those that use the CPUs.
 pub const BUSIEST_BY_CPU: usize = 5;
-
 /// CPUs from which on a process is one of them: a tick of the kernel's clock in a second.
 pub const LEAST_CPUS: f64 = 0.01;
 

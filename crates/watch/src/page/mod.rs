@@ -46,18 +46,14 @@ use tokio::sync::watch::Receiver;
 
 /// Connections at once that are no event streams.
 const CONNECTIONS: usize = 128;
-
 /// Event streams at once: one for each tab that is in sight.
 const STREAMS: usize = 64;
-
 /// A login is 64 digits.
 const LARGEST_REQUEST_BYTES: usize = 4096;
 
 /// What who knows OpenMetrics gets, and everybody else.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
-
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 const JSON: &str = "application/json";
 
 /// Where the page is, and who may see it.

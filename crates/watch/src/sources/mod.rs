@@ -26,7 +26,6 @@ use std::time::Instant;
 
 /// What `/proc/pressure` has files of.
 pub(crate) const RESOURCES: [&str; 4] = ["cpu", "io", "memory", "irq"];
-
 const PRESSURE: [&str; 4] =
     ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"];
 

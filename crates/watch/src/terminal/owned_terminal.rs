@@ -22,7 +22,6 @@ use std::time::Duration;
 
 /// The screen is ours now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-
 static HOOK: Once = Once::new();
 
 /// The terminal, ours until this is dropped.

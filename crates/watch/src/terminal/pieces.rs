@@ -345,7 +345,6 @@ mod tests {
     use crate::history::SeriesKind;
 
     const PLAIN: Theme = Theme { colours: false, unicode: true };
-
     const ASCII: Theme = Theme { colours: false, unicode: false };
 
     fn text(spans: &[Span<'_>]) -> String {

@@ -45,13 +45,10 @@ use thiserror::Error;
 
 /// Of a shorter file the requests would be measured.
 const LEAST_BYTES: u64 = 1 << 20;
-
 /// A server that sends nothing for so long is given up: a disk that stores waits no longer for its end.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// TCP and the server find their rate in so long.
 const WARM_UP: Duration = Duration::from_secs(1);
-
 /// A window, where the user names none, seconds.
 const WINDOW_SECONDS: f64 = 2.0;
 

@@ -68,7 +68,6 @@ fn a_small_file_has_a_piece_for_each_of_many_streams() {
 }
 
 proptest! {
-
     #[test]
     fn blocks_are_few_and_cover_the_file(bytes in any::<u64>()) {
         let block_bytes = block_bytes_of(bytes);

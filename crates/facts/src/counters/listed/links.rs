@@ -183,7 +183,6 @@ fn counted(words: &[&str], discipline: &mut QdiscCounters) {
 
 /// Connections of one listing.
 const MOST_CONNECTIONS: u64 = 1 << 20;
-
 /// A connection that waited for less of its busy time than this is not limited by it.
 const WAITED: f64 = 0.1;
 

@@ -10,7 +10,6 @@ use crate::fact::Fact;
 
 /// More than any kernel has.
 const MOST_COUNTERS: usize = 4096;
-
 /// Groups of `/proc/net/snmp` and `/proc/net/netstat`, which `nstat` writes before each name; a longer one before one that it
 /// begins with.
 const GROUPS: [&str; 11] =

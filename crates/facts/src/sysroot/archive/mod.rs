@@ -162,7 +162,6 @@ pub enum ExceededLimit {
 
 /// What xz may take for its dictionary: 64 MiB is what `xz -9` needs.
 const XZ_MEMORY_KIB: u32 = 80 << 10;
-
 /// The window that zstd may ask for: `zstd --long` needs 128 MiB, `-19` 8 MiB.
 const ZSTD_WINDOW_BYTES: u64 = 128 << 20;
 

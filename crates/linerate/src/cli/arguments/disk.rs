@@ -84,10 +84,8 @@ const PREPARATIONS: Choices<Preparation> = &[
 
 /// A request is no longer.
 pub(super) const LARGEST_REQUEST: u64 = 1 << 30;
-
 /// More than any disk has.
 pub(super) const MOST_BYTES: u64 = 1 << 60;
-
 /// Of the random offsets, of the data and of the order of measurements: any will do, the same each time.
 pub(crate) const SEED: u64 = 20_121_221;
 

@@ -105,7 +105,6 @@ fn sectors(text: &str) -> Result<u64, String> {
 }
 
 const MOST_ROUNDS: u32 = 1000;
-
 /// Within what the budget then says.
 pub(crate) const ROUNDS: u32 = 6;
 

@@ -34,15 +34,11 @@ use std::time::Duration;
 
 /// Connections at once; the fetching half is one client, which gets half of them: its streams, and one for sums.
 const CONNECTIONS: usize = 160;
-
 /// Of which so many carry the files of a host nearby.
 const STREAMS: u32 = 4;
-
 /// Round trips within a region, and across a continent.
 const REGIONAL: Duration = Duration::from_millis(10);
-
 const FAR: Duration = Duration::from_millis(40);
-
 /// Files that a dry run names.
 const MOST_NAMED: usize = 100;
 
@@ -260,7 +256,6 @@ fn counts_of(end: &TransferEnd) -> FileCounts {
 
 /// Not the folder of TMPDIR's default, which is often in memory.
 const USUAL_FOLDER: &str = "/var/tmp";
-
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Reads it to its end. What Ctrl-C ended is never taken for all of it: the program that writes it ends by the same key.

@@ -96,10 +96,8 @@ fn movie_line(movie: &MovieLine) -> String {
 
 /// A line is sent within this; messages are printed within this.
 const TURN: Duration = Duration::from_millis(5);
-
 /// After the last line: so long for the answers.
 const LAST: Duration = Duration::from_secs(5);
-
 /// A connection that says nothing is closed by the server after two minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 

@@ -41,13 +41,10 @@ use std::time::Duration;
 
 /// More screens than one machine plays at once.
 const MOST_SCREENS: usize = 64;
-
 /// All tiles of the movie together: it is made while somebody waits, perhaps in memory (tmpfs).
 const MOST_BYTES: u64 = 512 << 20;
-
 /// The test movie begins again after this.
 const TEST_SECONDS: f64 = 4.0;
-
 /// What was sent last is shown before the screens end: their latency, and a bit.
 const LAST_FRAMES: Duration = Duration::from_millis(300);
 

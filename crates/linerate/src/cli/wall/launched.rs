@@ -24,10 +24,8 @@ use std::time::{Duration, Instant};
 
 /// A launcher that ended is started again after this, after twice of it where that ends, too …
 const AGAIN: Duration = Duration::from_secs(1);
-
 /// … and at most after this.
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
-
 /// How often ends are looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -33,10 +33,8 @@ use std::time::Duration;
 
 /// The live view is drawn again this often.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
-
 /// From the last datagram until its frame was shown.
 const LAST_FRAMES: Duration = Duration::from_millis(500);
-
 /// With `--once` the end of the movie is looked for this often.
 const OVER_LOOK: Duration = Duration::from_millis(20);
 

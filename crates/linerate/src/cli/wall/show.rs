@@ -26,7 +26,6 @@ use std::time::Duration;
 
 /// How often a key that is not there is looked for.
 const LOOK_FOR_KEY: Duration = Duration::from_millis(200);
-
 /// More screens than a host has outputs.
 const MOST_SCREENS: usize = 64;
 

@@ -11,7 +11,6 @@ use std::net::IpAddr;
 
 /// Interfaces of one listing, addresses of one interface.
 const MOST_INTERFACES: usize = 4096;
-
 const MOST_ADDRESSES: usize = 256;
 
 /// Kinds of interfaces without hardware, as `-d` writes them.

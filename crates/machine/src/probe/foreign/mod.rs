@@ -325,7 +325,6 @@ fn told_by(machine: Machine, tool: &str) -> Value {
 /// Folders of `sos_commands` with what is read here.
 const FOLDERS: [&str; 10] =
     ["pci", "hardware", "devices", "networking", "block", "processor", "md", "nvme", "numa", "kernel"];
-
 /// Files of one report: a host of 64 interfaces has some 700 of `ethtool` alone.
 const MOST_FILES: usize = 4096;
 

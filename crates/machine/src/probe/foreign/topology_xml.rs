@@ -14,7 +14,6 @@ use roxmltree::{Document, Error, Node, ParsingOptions};
 /// Elements, attributes' owners and texts of a document. The largest topologies that are published have some
 /// ten thousand.
 const MOST_NODES: u32 = 2_000_000;
-
 /// Elements in each other. lstopo needs two dozen for switches below switches.
 const DEEPEST: u32 = 200;
 
@@ -99,7 +98,6 @@ pub(crate) fn parse_set(text: &str) -> Option<Vec<u32>> {
 
 /// Widths that links are made in (PCIe base specification 4.2: x12 and x32 exist on paper).
 const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
-
 /// Speeds with the share of payload bits in their line code, as hwloc counts: 242/256 for PCIe 6 in newer
 /// versions.
 const SPEEDS: [(f64, f64); 8] = [

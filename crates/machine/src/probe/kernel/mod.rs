@@ -135,9 +135,7 @@ fn third_number(sysroot: &Sysroot, path: &str) -> Fact<u64> {
 }
 
 const POOLS: &str = "/sys/kernel/mm/hugepages";
-
 const TRANSPARENT: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-
 /// No architecture has more than a handful of sizes.
 const MOST_SIZES: usize = 16;
 

@@ -82,7 +82,6 @@ fn recorded(sysroot: &Sysroot, nics: &[Nic], peer: IpAddr) -> Fact<(String, IpAd
 
 /// RTF_GATEWAY and RTF_REJECT of `include/uapi/linux/route.h`.
 const GATEWAY: u32 = 0x0002;
-
 const REJECT: u32 = 0x0200;
 
 /// One route that sends packets out of an interface.

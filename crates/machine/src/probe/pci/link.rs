@@ -57,7 +57,6 @@ pub(super) fn parse_link(speed: &str, width: &str) -> Fact<PciLink> {
 }
 
 const NO_LINK: &str = "a part of the chip itself: it has no link";
-
 const CUT_OFF: &str = "its configuration space is cut off";
 
 /// Nothing is known, for one reason.

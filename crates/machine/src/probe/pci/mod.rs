@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-
 const SLOTS: &str = "/sys/bus/pci/slots";
 
 /// Reads the PCI functions in address order. In a virtual machine a link that is missing is put down to that.

@@ -49,7 +49,6 @@ impl<'a> Registers<'a> {
 
 /// Capability of PCI-X.
 pub(super) const PCI_X: u8 = 0x07;
-
 /// Capability of PCI Express.
 pub(super) const PCI_EXPRESS: u8 = 0x10;
 

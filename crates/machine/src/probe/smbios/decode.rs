@@ -147,13 +147,10 @@ fn text(from: &Structure, at: usize) -> String {
 
 /// Structures have 16-bit handles, so there are no more.
 const MOST_STRUCTURES: usize = 1 << 16;
-
 /// Structure type that ends the table.
 const END_OF_TABLE: u8 = 127;
-
 /// Where `dmidecode --dump-bin` puts the table behind the entry point.
 const TABLE_IN_DUMP: usize = 0x20;
-
 /// Longer strings are cut: the specification allowed 64 characters until version 3.
 pub(super) const LONGEST_STRING: usize = 256;
 

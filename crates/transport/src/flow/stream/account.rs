@@ -14,7 +14,6 @@ use std::time::{Duration, Instant, SystemTime};
 /// How far back a datagram may come late and still be told from a duplicate. Older ones count as duplicates,
 /// so that the sum holds.
 pub const WINDOW: u64 = 1 << 18;
-
 const WORDS: usize = (WINDOW / 64) as usize;
 
 /// What a datagram was.

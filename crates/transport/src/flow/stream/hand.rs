@@ -18,14 +18,11 @@ use std::time::Duration;
 
 /// The least that a call moves: less would measure the calls.
 const LEAST_CALL_BYTES: usize = 1 << 10;
-
 /// The most: so that a stop is quick on a slow path.
 const MOST_CALL_BYTES: usize = 16 << 20;
-
 /// Size of the memory file that sendfile takes its pages from, at least: the pages of one call are still under way
 /// when the next begins.
 const MEMORY_FILE_BYTES: usize = 256 << 10;
-
 /// Blocks that zerocopy sends may have under way.
 const ZEROCOPY_BLOCKS: usize = 16;
 

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 /// What was sent is waited for so long at the end, so that the last view has all of it: within the second in
 /// which Ctrl-C ends.
 const SETTLE_WAIT: Duration = Duration::from_millis(300);
-
 /// The least that a paced sender hands over at once: below a large segment each call would cost more than its
 /// bytes.
 const LEAST_BURST_BYTES: usize = 16 << 10;

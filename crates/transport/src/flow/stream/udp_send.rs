@@ -27,24 +27,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const TRAINS_A_CALL: usize = 8;
-
 /// The other end is asked whether it is there this often, and given up after so many times: 5 s.
 const HELLO_WAIT: Duration = Duration::from_millis(100);
-
 const HELLO_TRIES: u32 = 50;
-
 /// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
 const END_WAIT: Duration = Duration::from_millis(25);
-
 const END_TRIES: u32 = 20;
-
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
-
 /// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets
 /// the next send pass.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-
 /// A sender whose next burst is further off than this says that it is still there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 

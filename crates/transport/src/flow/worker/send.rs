@@ -15,7 +15,6 @@ use std::time::Duration;
 /// The most that one send on TCP takes: a larger block goes out in pieces, so that a slow peer shows progress
 /// and a stop is quick.
 pub(super) const MOST_SEND_BYTES: usize = 1 << 20;
-
 /// A worker that reads memory has no file: then the socket is the first.
 const SOCKET_AFTER_FILE: usize = 1;
 

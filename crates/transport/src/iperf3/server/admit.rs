@@ -206,7 +206,6 @@ fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
 /// A receiver that is read no faster than a limit holds so much of a second: more would only hide from the
 /// sender that it must wait.
 const HELD_SECONDS: f64 = 0.05;
-
 const LEAST_HELD_BYTES: u64 = 128 << 10;
 
 /// Streams of a test, both ways.

@@ -17,10 +17,8 @@ use x11rb::x11_utils::X11Error;
 
 /// How often the title is written.
 const TITLE: Duration = Duration::from_secs(1);
-
 /// The longest sleep.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
-
 /// At the end the display is given so long to take the last frame.
 const LAST_FRAME: Duration = Duration::from_millis(300);
 
@@ -209,9 +207,7 @@ fn title(window_title: &WindowTitle, rate: Option<f64>, dropped: u64) -> String 
 
 /// Numbers of keys' symbols (keysymdef.h).
 const ESCAPE: u32 = 0xff1b;
-
 const END: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
-
 const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
 
 /// What a key asks for.

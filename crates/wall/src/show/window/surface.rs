@@ -26,7 +26,6 @@ use x11rb::wrapper::ConnectionExt as _;
 
 /// Of Motif's hints: the third number says which decorations there are.
 const MOTIF_DECORATIONS: u32 = 1 << 1;
-
 /// Until the first frame tells its size.
 const UNKNOWN_SIZE: Size = Size { width: 640, height: 400 };
 

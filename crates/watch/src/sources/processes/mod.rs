@@ -16,21 +16,15 @@ use storage::StorageTable;
 
 /// A view shows fewer; a recording keeps them all.
 const MOST_SHOWN: usize = 64;
-
 /// CPU time of a reading: a little less than what a source that is asked each second may take (`pace`).
 const READING: Duration = Duration::from_micros(2200);
-
 /// Of that, until when processes are asked; the rest is for the owners of sockets.
 const ASKING: Duration = Duration::from_micros(1500);
-
 /// The first readings take more, so that all processes are known and have rates after some seconds: thousands take
 /// some ten milliseconds.
 pub(crate) const FIRST_READINGS: u32 = 2;
-
 const FIRST: Duration = Duration::from_millis(50);
-
 const NO_UDP: &str = "the kernel counts no bytes of a UDP socket";
-
 const NOT_LIVE: &str = "a recorded machine has no connections";
 
 /// A reading has the rates since the reading before.

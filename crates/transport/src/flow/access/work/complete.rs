@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 
 /// No more errors, and no more damaged blocks, are kept of a worker.
 const MOST_ERRORS: usize = 8;
-
 const MOST_CORRUPT: usize = 100;
 
 impl<Q: Queue> AccessWork<'_, Q> {
@@ -148,16 +147,12 @@ impl<Q: Queue> AccessWork<'_, Q> {
 /// After a stop, what is under way is waited for as long as something comes back within so many times the
 /// longest silence so far …
 const SILENCES: u64 = 2;
-
 /// … but for no less and no more than this: the throttle of a control group or of a cloud volume holds requests back for
 /// a second and more.
 const LEAST_PATIENCE_NANOS: u64 = 3_000_000_000;
-
 const MOST_PATIENCE_NANOS: u64 = 20_000_000_000;
-
 /// After a Ctrl-C this is all: with what follows, a second at most.
 const ABANDON_NANOS: u64 = 200_000_000;
-
 /// As many requests that were due but never sent are counted as late.
 const MOST_OVERDUE: usize = 1_000_000;
 
