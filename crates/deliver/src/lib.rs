@@ -6,6 +6,8 @@
 
 #[cfg(test)]
 #[macro_use]
+extern crate linerate_testing;
+#[cfg(test)]
 mod tests;
 
 pub mod archived;

@@ -192,7 +192,7 @@ impl Conversation {
         // It may have stood still until now.
         self.time.look();
         for number in 0..self.members.len() {
-            if clock::since(self.wire.heard(number).max(self.time.woke)) > SILENT {
+            if clock::since(self.wire.last_arrival(number).max(self.time.woke)) > SILENT {
                 self.lose(number, format!("it said nothing for {:.0} s", SILENT.as_secs_f64()));
             }
         }

@@ -9,6 +9,8 @@
 
 #[cfg(test)]
 #[macro_use]
+extern crate linerate_testing;
+#[cfg(test)]
 mod tests;
 
 mod conversation;

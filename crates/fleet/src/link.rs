@@ -24,7 +24,7 @@ pub(crate) struct MemberLink {
     receiver: Arc<Mutex<(BufReader<TcpStream>, ChannelReceiver)>>,
     sender: Arc<Mutex<ChannelSender>>,
     /// When something came last, written by the thread that listens: a sign of life wakes nobody else.
-    heard: Arc<Mutex<Instant>>,
+    last_arrival: Arc<Mutex<Instant>>,
 }
 
 impl MemberLink {
@@ -37,7 +37,7 @@ impl MemberLink {
             stream: Arc::new(stream),
             receiver: Arc::new(Mutex::new((reader, channel.receiver))),
             sender: Arc::new(Mutex::new(channel.sender)),
-            heard: Arc::new(Mutex::new(clock::now())),
+            last_arrival: Arc::new(Mutex::new(clock::now())),
         })
     }
 
@@ -50,7 +50,7 @@ impl MemberLink {
     pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
         let (reader, receiver) = &mut *lock(&self.receiver);
         let message = receiver.receive(reader, MESSAGE_LIMIT_BYTES);
-        *lock(&self.heard) = clock::now();
+        *lock(&self.last_arrival) = clock::now();
         message
     }
 
@@ -87,7 +87,7 @@ pub(crate) trait MemberWire {
     fn receive(&mut self, within: Duration) -> Option<(usize, Result<MemberReply, Broken>)>;
 
     /// When something came from this member last.
-    fn heard(&self, number: usize) -> Instant;
+    fn last_arrival(&self, number: usize) -> Instant;
 
     /// Ends the connection of this member.
     fn end(&self, number: usize);
@@ -135,8 +135,8 @@ impl MemberWire for MemberLinks {
         self.replies.recv_timeout(within).ok()
     }
 
-    fn heard(&self, number: usize) -> Instant {
-        *lock(&self.members[number].heard)
+    fn last_arrival(&self, number: usize) -> Instant {
+        *lock(&self.members[number].last_arrival)
     }
 
     fn end(&self, number: usize) {

@@ -21,15 +21,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Where this bug is switched on, something else is done.
-macro_rules! planted {
-    ($bug:ident, $instead:expr) => {
-        if linerate_testing::is_planted($crate::tests::PlantedBug::$bug) {
-            $instead
-        }
-    };
-}
-
 /// What would be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlantedBug {
@@ -230,7 +221,7 @@ impl MemberWire for SimulatedWire {
         next
     }
 
-    fn heard(&self, number: usize) -> Instant {
+    fn last_arrival(&self, number: usize) -> Instant {
         let hosts = self.0.borrow();
         let (now, (slept, woke)) = (hosts.clock.passed(), hosts.asleep);
         let last = hosts.members[number].silent.map_or(now, |silent| silent.min(now));

@@ -58,6 +58,17 @@ pub fn is_planted<B: PartialEq + 'static>(bug: B) -> bool {
     PLANTED.with_borrow(|planted| planted.as_ref().and_then(|one| one.downcast_ref()) == Some(&bug))
 }
 
+/// Where this bug of the caller's `tests::PlantedBug` is switched on, something else is done.
+#[allow(clippy::crate_in_macro_def, reason = "the bugs are the calling crate's")]
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident, $instead:expr) => {
+        if $crate::is_planted(crate::tests::PlantedBug::$bug) {
+            $instead
+        }
+    };
+}
+
 /// Each of these bugs is found by one of so many seeds, which begin somewhere new with each.
 pub fn find_each<B: Copy + Debug + 'static, E: Display, R: Fn(u32) -> Result<u32, E>>(
     bugs: &[B],

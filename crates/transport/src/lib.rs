@@ -7,6 +7,8 @@
 
 #[cfg(test)]
 #[macro_use]
+extern crate linerate_testing;
+#[cfg(test)]
 mod tests;
 
 pub mod address;

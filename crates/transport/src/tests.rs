@@ -1,14 +1,5 @@
 //! Bugs that the simulation of admission must find.
 
-/// Where this bug is switched on, something else is done.
-macro_rules! planted {
-    ($bug:ident, $instead:expr) => {
-        if linerate_testing::is_planted($crate::tests::PlantedBug::$bug) {
-            $instead
-        }
-    };
-}
-
 /// What would be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlantedBug {

@@ -168,7 +168,7 @@ impl<'a> PutStream<'a> {
         };
         let after = content.metadata().map_err(of_source)?;
         #[cfg(test)]
-        let after = if linerate_testing::is_planted(crate::tests::planted::PlantedBug::ChangeUnnoticed) {
+        let after = if linerate_testing::is_planted(crate::tests::PlantedBug::ChangeUnnoticed) {
             before.clone()
         } else {
             after

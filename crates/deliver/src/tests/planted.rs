@@ -1,15 +1,6 @@
 //! Bugs that a test switches on for its thread, at the places where they would be made: a simulation that does not find
 //! each of them has a hole. Builds that are no tests have none of this.
 
-/// Where this bug is switched on, something else is done.
-macro_rules! planted {
-    ($bug:ident, $instead:expr) => {
-        if linerate_testing::is_planted($crate::tests::planted::PlantedBug::$bug) {
-            $instead
-        }
-    };
-}
-
 /// What would be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlantedBug {

@@ -4,7 +4,7 @@
 use super::super::plan::WantedFile;
 use super::{SERVER, TIMEOUT, fetched};
 use crate::serve::ServingFolder;
-use crate::tests::planted::PlantedBug;
+use crate::tests::PlantedBug;
 use crate::tests::server::{Fault, Server, accepted, cleared, place};
 use linerate_measure::run::TransferOutcome;
 use linerate_system::clock::simulated::SimulatedClock;

@@ -5,7 +5,7 @@
 use super::super::super::part::{journal_path, part_path};
 use super::super::*;
 use crate::blocks::BlockSum;
-use crate::tests::planted::PlantedBug;
+use crate::tests::PlantedBug;
 use linerate_facts::random::Random;
 use linerate_testing::{find_each, folder_in_memory, is_planted, simulated};
 use std::fs::File;
