@@ -83,11 +83,11 @@ fn entity_tags(lines: &[&[u8]]) -> Vec<String> {
 }
 
 /// The last second of the year 9999: later times have no four digits.
-const LAST: u64 = 253_402_300_799;
+const LAST_DATE_SECONDS: u64 = 253_402_300_799;
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn show_date(seconds: u64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_DATE_SECONDS)))
 }
 
 /// One of the three forms; none where it is no time since 1970.
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_is_read_as_it_was_written(seconds in 0..=LAST) {
+        fn a_time_is_read_as_it_was_written(seconds in 0..=LAST_DATE_SECONDS) {
             prop_assert_eq!(parse_date(&show_date(seconds)), Some(seconds));
         }
 

@@ -184,7 +184,7 @@ const MOST_LINE_BYTES: usize = 1 << 10;
 /// Lines of a trailer.
 const MOST_TRAILERS: usize = 64;
 
-/// It is not in chunks.
+/// A body that is not in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("its chunks are not valid HTTP")]
 pub struct ChunkError;

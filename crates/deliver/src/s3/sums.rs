@@ -157,8 +157,8 @@ impl BlockSums {
     }
 }
 
-/// Hexadecimal digits of it.
-const DIGITS: usize = 32;
+/// Hexadecimal digits of an MD5.
+const MD5_DIGITS: usize = 32;
 
 /// The MD5 of a whole object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl TagMd5 {
             return None;
         }
         let tag = lines.text("etag")?.strip_prefix('"')?.strip_suffix('"')?;
-        let is_md5 = tag.len() == DIGITS && tag.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_md5 = tag.len() == MD5_DIGITS && tag.bytes().all(|digit| digit.is_ascii_hexdigit());
         is_md5.then(|| TagMd5(tag.to_ascii_lowercase()))
     }
 

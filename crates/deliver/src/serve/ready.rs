@@ -177,7 +177,7 @@ impl<T> FairQueue<T> {
     }
 }
 
-/// They have no threads, and are found by epoll when there is news.
+/// Connections that wait for their client have no threads, and are found by epoll when there is news.
 pub(super) struct WaitingConnections<'s> {
     sockets: &'s ManySockets,
     /// By their numbers, under which epoll reports them.

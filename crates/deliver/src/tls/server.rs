@@ -68,10 +68,10 @@ impl ServerTls {
     }
 }
 
-/// Clocks differ: it is valid from a day ago …
-const SINCE: Duration = Duration::from_secs(24 * 3600);
+/// Clocks differ: a certificate is valid from a day ago …
+const CERTIFICATE_BACKDATED: Duration = Duration::from_secs(24 * 3600);
 /// … for a year, which no server is expected to run.
-const FOR: Duration = Duration::from_secs(365 * 24 * 3600);
+const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Object identifiers, as they are encoded.
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
@@ -122,7 +122,7 @@ pub(super) fn made_certificate(
     let name = sequence(&[&object(COMMON_NAME), &value(0x0c, b"linerate serve")]);
     let name = sequence(&[&value(0x31, &name)]);
     let now = clock::date();
-    let validity = sequence(&[&time(now - SINCE), &time(now + FOR)]);
+    let validity = sequence(&[&time(now - CERTIFICATE_BACKDATED), &time(now + CERTIFICATE_LIFETIME)]);
     let mut names = value(0x82, b"localhost");
     for address in addresses {
         names.extend(match address {

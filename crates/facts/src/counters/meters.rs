@@ -159,7 +159,7 @@ fn sensor(file: &str) -> Option<&str> {
 }
 
 /// A program that takes longer is ended.
-const LIMIT: Duration = Duration::from_secs(10);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 /// A figure is short; a program that prints a book has it cut.
 const LONGEST_BYTES: u64 = 64 << 10;
 
@@ -221,9 +221,9 @@ impl Program {
                 Err(error) => return Err(format!("is lost: {error}")),
             }
             drop(running);
-            if clock::since(started) > LIMIT {
+            if clock::since(started) > PROGRAM_TIMEOUT {
                 self.end();
-                return Err(format!("took longer than {} s and was ended", LIMIT.as_secs()));
+                return Err(format!("took longer than {} s and was ended", PROGRAM_TIMEOUT.as_secs()));
             }
             clock::sleep(POLL_INTERVAL);
         }

@@ -70,7 +70,7 @@ pub(super) fn count(value: &str) -> Fact<u64> {
     }
 }
 
-const PATH: &str = "/proc/net/softnet_stat";
+const SOFTNET_PATH: &str = "/proc/net/softnet_stat";
 /// More CPUs than the kernel can be built for.
 const MOST_CORES: usize = 8192;
 
@@ -93,8 +93,9 @@ pub struct SoftnetCounters {
 }
 
 pub(super) fn read_softnet(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
-    let holds = |text: String| Fact::from_option(parse_softnet(&text), format!("{PATH}: holds no counters"));
-    sysroot.fact(PATH).and_then(holds)
+    let holds =
+        |text: String| Fact::from_option(parse_softnet(&text), format!("{SOFTNET_PATH}: holds no counters"));
+    sysroot.fact(SOFTNET_PATH).and_then(holds)
 }
 
 /// One line of hexadecimal words a CPU: processed, dropped, squeezed, …, flow limit as the eleventh,

@@ -107,9 +107,9 @@ pub fn parse(text: &str) -> Result<Paper, PaperError> {
 }
 
 /// Only these can be steps: they measure, and store nothing but a result and scratch files.
-const MEASURING: [&str; 5] = ["run", "disk", "load", "memory", "network"];
+const MEASURING_COMMANDS: [&str; 5] = ["run", "disk", "load", "memory", "network"];
 /// What reproduces a step gives these itself.
-const OWN: [&str; 3] = ["--output", "--json", "--format"];
+const RESERVED_OPTIONS: [&str; 3] = ["--output", "--json", "--format"];
 /// What these name, the user has to name: a file from elsewhere decides nothing about this network and these disks, and
 /// starts no program.
 const NAMED_BY_USER: [&str; 4] = ["--no-receiver", "--destroy-data", "--peer", "--key-file"];
@@ -137,12 +137,12 @@ impl TryFrom<String> for StepCommand {
     fn try_from(text: String) -> Result<Self, StepCommandError> {
         let words: Vec<String> = text.split_whitespace().map(String::from).collect();
         let first = words.first().map_or("", String::as_str);
-        if !MEASURING.contains(&first) {
+        if !MEASURING_COMMANDS.contains(&first) {
             return Err(StepCommandError::NotMeasuring(first.chars().take(60).collect()));
         }
         for (at, word) in words.iter().enumerate() {
             let option = word.split('=').next().unwrap_or_default();
-            if OWN.contains(&option) {
+            if RESERVED_OPTIONS.contains(&option) {
                 return Err(StepCommandError::Own(option.into()));
             }
             let is_named = words.get(at + 1).is_some_and(|next| placeholder(next).is_some());

@@ -218,7 +218,7 @@ pub(super) fn listed(ways: &[AgentAddress]) -> String {
 }
 
 /// Lines that wait to be read; more are dropped.
-const WAITING: usize = 64;
+const MOST_WAITING_LINES: usize = 64;
 /// The last lines get this long to be written.
 const FAREWELL: Duration = Duration::from_millis(300);
 
@@ -240,7 +240,7 @@ impl EventPrinter {
     }
 
     fn writing(write: impl Fn(&str) + Send + 'static) -> EventPrinter {
-        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let (lines, waiting) = sync_channel::<String>(MOST_WAITING_LINES);
         let writer = std::thread::Builder::new().name("events".into());
         let writer = writer.spawn(move || waiting.iter().for_each(|line| write(&line)));
         EventPrinter { lines: Some(lines), writer: writer.ok() }
@@ -327,7 +327,7 @@ mod tests {
             writing.fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_secs(3600));
         });
-        (0..10 * WAITING).for_each(|_| printer.print(&refused()));
+        (0..10 * MOST_WAITING_LINES).for_each(|_| printer.print(&refused()));
         drop(printer);
         assert!(began.elapsed() < Duration::from_secs(10));
         assert!(written.load(Ordering::Relaxed) <= 1);

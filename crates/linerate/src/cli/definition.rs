@@ -140,7 +140,7 @@ fn text_of(examples: &[Example], program: &str) -> String {
 }
 
 /// Former commands, and what does their work now.
-const FORMER: [(&str, &str); 3] = [
+const FORMER_COMMANDS: [(&str, &str); 3] = [
     ("capture", "`linerate probe --capture FILE` records this machine"),
     ("diagnose", "`linerate report RESULT` judges it again; --json has that under “diagnosis”"),
     ("rates", "`linerate plan rates` prints them"),
@@ -158,7 +158,7 @@ fn mistyped_word(error: &clap::Error, definition: &Command) -> Option<String> {
 }
 
 fn sentence(word: &str, definition: &Command) -> String {
-    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == word) {
+    if let Some((_, instead)) = FORMER_COMMANDS.iter().find(|(former, _)| *former == word) {
         return format!("{word} is part of another command: {instead}");
     }
     let program = definition.get_name();
@@ -263,7 +263,7 @@ mod tests {
         );
         let of_wall = sentence("shwo", &wall_definition());
         assert!(of_wall.ends_with("did you mean `linerate-wall show`?"), "{of_wall}");
-        for (word, _) in FORMER {
+        for (word, _) in FORMER_COMMANDS {
             let message = sentence(word, &definition);
             assert!(message.starts_with(word) && message.lines().count() == 1, "{message}");
             assert!(definition.find_subcommand(word).is_none(), "{word} is there");

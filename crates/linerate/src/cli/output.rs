@@ -126,7 +126,7 @@ fn shown_on<'text>(stream: &impl IsTerminal, text: &'text str) -> Cow<'text, str
 }
 
 /// A sentence of the program waits so long for a drawing to end.
-const ASIDE: Duration = Duration::from_millis(200);
+const DRAWING_END: Duration = Duration::from_millis(200);
 
 /// What is shown on the terminal of this process. Held while something is written.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +163,7 @@ impl StatusLines {
 
     /// Writes a sentence above the lines, if there are some; false where the caller has to write it itself.
     fn aside(&self, line: &str) -> bool {
-        let patience = clock::now() + ASIDE;
+        let patience = clock::now() + DRAWING_END;
         loop {
             if let Ok(mut view) = self.0.try_lock() {
                 let Some(view) = view.as_mut() else { return false };

@@ -63,7 +63,7 @@ pub(super) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 }
 
 /// What rules call the run that the others are compared with.
-const FIRST: &str = "first";
+const FIRST_RUN: &str = "first";
 
 /// Does the command.
 pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure> {
@@ -92,7 +92,7 @@ pub(super) fn compare(args: &CompareArgs, output: &Output) -> Result<u8, Failure
                 .into(),
         ));
     }
-    let gate = Gate::beside(&args.expect, vec![(PathBuf::from(FIRST), runs[0].1.clone())])?;
+    let gate = Gate::beside(&args.expect, vec![(PathBuf::from(FIRST_RUN), runs[0].1.clone())])?;
     let comparison = report::compare(&runs)?;
     let compared = Compared { comparison: &comparison, runs: &runs };
     let mut text = if args.csv {

@@ -156,8 +156,8 @@ fn nothing_read(name: &str, goal: &Goal, spec: &RunSpec) -> Result<(), Failure> 
 }
 
 /// Workers, where the user names none: as `linerate get` has streams.
-const WORKERS: u32 = 4;
-const SCHEMES: [&str; 2] = ["http://", "https://"];
+const SERVER_STREAMS: u32 = 4;
+const URL_SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// The one source of these words that is a URL; none where there is none.
 fn url_of(args: &RunArgs) -> Result<Option<HttpUrl>, Failure> {
@@ -174,7 +174,7 @@ fn url_of(args: &RunArgs) -> Result<Option<HttpUrl>, Failure> {
 fn as_url(source: &Path) -> Option<&str> {
     let text = source.to_str()?;
     let begins = |scheme: &&str| text.get(..scheme.len()).is_some_and(|own| own.eq_ignore_ascii_case(scheme));
-    SCHEMES.iter().any(begins).then_some(text)
+    URL_SCHEMES.iter().any(begins).then_some(text)
 }
 
 /// Measures it, prints, and gives the exit status of the contract.
@@ -204,7 +204,7 @@ fn run_from_server(args: RunArgs, url: HttpUrl, gate: &Option<Gate>, output: &Ou
         sinks: args.sink.clone(),
         protocols: vec![Protocol::Tcp],
         seconds: args.seconds,
-        workers: Some(args.method.workers.unwrap_or(WORKERS)),
+        workers: Some(args.method.workers.unwrap_or(SERVER_STREAMS)),
         rate_limit: args.gentle.rate_limit,
         ..Goal::default()
     });

@@ -105,9 +105,9 @@ fn interrupted(folder: Option<&Path>) -> String {
 }
 
 /// Where a child reports: the number of a pipe, and its parent's.
-const VARIABLE: &str = "LINERATE_STATUS_TO";
+const STATUS_VARIABLE: &str = "LINERATE_STATUS_TO";
 /// A child that has reported and does not hang is gone within this.
-const GOING: Duration = Duration::from_secs(2);
+const CHILD_END: Duration = Duration::from_secs(2);
 /// What a shell adds to the number of a signal that ended a program.
 const BY_SIGNAL: u8 = 128;
 
@@ -139,7 +139,7 @@ fn stores(command: &Command) -> bool {
 
 fn is_child() -> bool {
     let named = || {
-        let text = std::env::var(VARIABLE).ok()?;
+        let text = std::env::var(STATUS_VARIABLE).ok()?;
         let (pipe, parent) = text.split_once(' ')?;
         process::handed_down(pipe.parse().ok()?, parent.parse().ok()?)
     };
@@ -152,7 +152,7 @@ fn start() -> io::Result<(Child, PipeReader)> {
     let (status, told) = io::pipe()?;
     let pipe = process::hand_down(&told)?;
     let mut child = std::process::Command::new(std::env::current_exe()?);
-    child.args(std::env::args_os().skip(1)).env(VARIABLE, format!("{pipe} {}", std::process::id()));
+    child.args(std::env::args_os().skip(1)).env(STATUS_VARIABLE, format!("{pipe} {}", std::process::id()));
     let child = child.spawn()?;
     let id = child.id();
     let pass_on = move || signals.forever().for_each(|signal| process::signal(id, signal));
@@ -167,7 +167,7 @@ fn end_of(mut child: Child, mut status: PipeReader) -> u8 {
         return child.wait().map_or(1, of_ended);
     }
     // Its work is over: no stop shortens this.
-    let _ = process::end_of(&mut child, &Stop::new(), clock::now() + GOING);
+    let _ = process::end_of(&mut child, &Stop::new(), clock::now() + CHILD_END);
     reported[0]
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let (child, status) = shell("printf '\\003' >&PIPE; exec sleep 60");
         let (begun, id) = (Instant::now(), child.id());
         assert_eq!(end_of(child, status), 3);
-        assert!((GOING..2 * GOING).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!((CHILD_END..2 * CHILD_END).contains(&begun.elapsed()), "{:?}", begun.elapsed());
         process::signal(id, SIGTERM);
         let ended = |script| {
             let (child, status) = shell(script);

@@ -186,7 +186,7 @@ fn separators(line: &str) -> impl Iterator<Item = &str> {
 
 /// Structures whose contents are known, with the offsets of their strings that name one thing (serial number,
 /// asset tag), by type: DMTF DSP0134. Others (OEM strings, management controllers, makers' own) are emptied.
-const KNOWN: [(u8, &[usize]); 14] = [
+const KNOWN_STRUCTURES: [(u8, &[usize]); 14] = [
     (0, &[]),
     (1, &[0x07]),
     (2, &[0x07, 0x08]),
@@ -234,7 +234,7 @@ fn strings_end(table: &[u8], from: usize) -> usize {
 
 fn structure(bytes: &mut [u8], kind: u8, length: usize, names: &mut Names) {
     let (formatted, strings) = bytes.split_at_mut(length);
-    let Some((_, telling)) = KNOWN.iter().find(|(known, _)| *known == kind) else {
+    let Some((_, telling)) = KNOWN_STRUCTURES.iter().find(|(known, _)| *known == kind) else {
         formatted[4..].fill(0);
         strings.iter_mut().filter(|byte| **byte != 0).for_each(|byte| *byte = b'x');
         return;

@@ -3,11 +3,10 @@
 use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Timing};
 use super::schedule::mean_slot_ms;
 
-/// Of a flow that shows a period, and of one that shows none: nothing holds bytes back for a while there.
+/// Of a flow that shows a period, or whose CPUs are taken from (threads are moved to others first).
 const LEAST_SETTLING_MS: u32 = 100;
+/// Of any other: nothing holds bytes back for a while there.
 const SHORT_SETTLING_MS: u32 = 40;
-/// What is taken from CPUs is felt later: threads are moved to others first.
-const SETTLING_OF_CPU_MS: u32 = 100;
 /// First what is best, then what will do where there is no time for that.
 const LEAST_WINDOWS: [LeastWindow; 2] =
     [LeastWindow { ms: 400, periods: 4, steps: 10.0 }, LeastWindow { ms: 300, periods: 3, steps: 5.0 }];
@@ -124,7 +123,7 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
 fn settling_ms(flow: &ObservedFlow<'_>, period_ms: Option<u32>, curve: &FlowCurve) -> u32 {
     let round_trips = flow.round_trip_seconds.map(|seconds| milliseconds(10.0 * seconds));
     let drain = flow.drain_seconds.map(milliseconds);
-    let cpu = flow.takes_cpu.then_some(SETTLING_OF_CPU_MS);
+    let cpu = flow.takes_cpu.then_some(LEAST_SETTLING_MS);
     let short = SHORT_SETTLING_MS.max(milliseconds(SETTLING_TICKS * curve.tick_seconds));
     let least = period_ms.map_or(short, |period| period.max(LEAST_SETTLING_MS));
     [round_trips, drain, cpu].into_iter().flatten().fold(least, u32::max)

@@ -234,9 +234,9 @@ fn verdict(figures: &[CheckedFigure]) -> CheckVerdict {
 }
 
 /// A file system is said to be fuller where it is by this share more than ever before.
-const FULLER: f64 = 0.05;
+const FULLER_BY: f64 = 0.05;
 /// CPUs are said to be busier where others use this share of them more than ever before.
-const BUSIER: f64 = 0.1;
+const BUSIER_BY: f64 = 0.1;
 /// Nothing is known of it there.
 const ABSENT: &str = "absent";
 
@@ -286,7 +286,7 @@ fn circumstances(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
     };
     let most = usual.iter().map(|run| others(run)).fold(0.0, f64::max);
     let mut changes = Vec::new();
-    if others(run) > most + BUSIER {
+    if others(run) > most + BUSIER_BY {
         let share = |share: f64| format!("{} of the CPUs", percent(share));
         changes.push(change("other work", &share(most), &share(others(run))));
     }
@@ -307,7 +307,7 @@ fn files(run: &Run, newest: &Run, usual: &[&Run]) -> Vec<MachineChange> {
             |all: &[(String, f64)]| all.iter().find(|(other, _)| *other == place).map(|(_, full)| *full);
         let most = before.iter().filter_map(|all| of_place(all)).reduce(f64::max);
         if let (Some(most), Some(last)) = (most, of_place(&last))
-            && now > most + FULLER
+            && now > most + FULLER_BY
         {
             changes.push(change(&format!("fill of {place}"), &percent(last), &percent(now)));
         }

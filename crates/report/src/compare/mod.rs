@@ -219,7 +219,7 @@ fn place(file: &Path) -> Option<String> {
 /// was set.
 fn unlike_facts(runs: &[&Run]) -> Vec<Unlike> {
     let one_host = runs.windows(2).all(|pair| pair[0].host == pair[1].host);
-    let all: Vec<Vec<MachineFact>> = runs.iter().map(|run| of(run, one_host)).collect();
+    let all: Vec<Vec<MachineFact>> = runs.iter().map(|run| facts_of(run, one_host)).collect();
     let mut unlike = Vec::new();
     for what in distinct(all.iter().flatten().map(|fact| fact.what.as_str())) {
         let value = |facts: &Vec<MachineFact>| {
@@ -234,8 +234,8 @@ fn unlike_facts(runs: &[&Run]) -> Vec<Unlike> {
     unlike
 }
 
-/// The same facts in the same order, of one host also its settings.
-fn of(run: &Run, with_settings: bool) -> Vec<MachineFact> {
+/// Of each run the same facts in the same order, of one host also its settings.
+fn facts_of(run: &Run, with_settings: bool) -> Vec<MachineFact> {
     let mut facts = of_server(run);
     facts.push(MachineFact { what: "devices".into(), value: devices(run, &run.machine) });
     facts.push(MachineFact { what: "flow".into(), value: run.goal.flow.ends().into() });

@@ -92,15 +92,15 @@ const ETHTOOL_GFEATURES: u32 = 0x0000_003a;
 const FEATURES_HEAD: usize = 2;
 
 /// `struct ethtool_get_features_block`: available, requested, active, never changed; 32 features each.
-const BLOCK: usize = 4;
-const ACTIVE: usize = 2;
+const FEATURE_BLOCK_WORDS: usize = 4;
+const ACTIVE_WORD: usize = 2;
 
 impl Ethtool {
     /// Names of the features that are on (`tx-udp-segmentation`, `rx-gro`), in the kernel's order.
     pub fn features(&self, interface: &str) -> io::Result<Vec<String>> {
         let names = self.feature_names(interface)?;
         let blocks = names.len().div_ceil(32);
-        let mut words = vec![0u32; FEATURES_HEAD + blocks * BLOCK];
+        let mut words = vec![0u32; FEATURES_HEAD + blocks * FEATURE_BLOCK_WORDS];
         words[0] = ETHTOOL_GFEATURES;
         words[1] = blocks as u32;
         // SAFETY: struct ethtool_gfeatures says how many blocks there is room for; the kernel writes no more
@@ -121,7 +121,7 @@ impl Ethtool {
 /// The names whose bit is set in the `active` words; a bit without a name is left out.
 fn active(blocks: &[u32], names: &[String]) -> Vec<String> {
     let on = |index: usize| {
-        let word = blocks.get(index / 32 * BLOCK + ACTIVE);
+        let word = blocks.get(index / 32 * FEATURE_BLOCK_WORDS + ACTIVE_WORD);
         word.is_some_and(|word| word >> (index % 32) & 1 == 1)
     };
     let named = names.iter().enumerate().filter(|(index, name)| !name.is_empty() && on(*index));
@@ -130,7 +130,7 @@ fn active(blocks: &[u32], names: &[String]) -> Vec<String> {
 
 const ETHTOOL_GSTATS: u32 = 0x0000_001d;
 /// Words before the counts in `struct ethtool_stats`: command and number, as one of 64 bits.
-const HEAD: usize = 1;
+const STATISTICS_HEAD_WORDS: usize = 1;
 
 impl Ethtool {
     /// Name and count, in the driver's order. Fails with `EOPNOTSUPP` where the driver counts nothing of its
@@ -139,14 +139,14 @@ impl Ethtool {
         let names = self.names(interface, Set::Statistics)?;
         // The kernel writes as many as the driver has now, whatever number it was given: there is room for more than
         // any has.
-        let mut words = vec![0u64; HEAD + Set::Statistics.room(0)];
+        let mut words = vec![0u64; STATISTICS_HEAD_WORDS + Set::Statistics.room(0)];
         words[0] = command(ETHTOOL_GSTATS, names.len() as u32);
         // SAFETY: struct ethtool_stats is 8 bytes and as many counts of 8 bytes as the driver has; it had no
         // more than MOST_NAMES when its names were read just now, and there is room for 16 times as many.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         // A driver that has got more or fewer in between, or says another number, is not matched by guessing.
         match count(words[0]) as usize == names.len() {
-            true => Ok(names.into_iter().zip(words.into_iter().skip(HEAD)).collect()),
+            true => Ok(names.into_iter().zip(words.into_iter().skip(STATISTICS_HEAD_WORDS)).collect()),
             false => Err(io::Error::new(io::ErrorKind::Interrupted, "the driver's counters changed")),
         }
     }

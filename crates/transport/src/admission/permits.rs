@@ -112,9 +112,9 @@ impl Drop for Permit {
 }
 
 /// Who was told that the server is busy comes again within this time, or has lost the turn.
-const TURN: Duration = Duration::from_secs(10);
+const TURN_ENDS: Duration = Duration::from_secs(10);
 /// As many who wait are remembered; a crowd of more has no order.
-const MOST: usize = 16;
+const MOST_TURNS: usize = 16;
 
 /// Who was served last, and who came and was not.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ impl Turns {
     /// This origin came while the permit was taken.
     pub(crate) fn came(&mut self, origin: IpAddr, now: Instant) {
         self.waiting.retain(|(waiting, since)| *waiting != origin && is_fresh(*since, now));
-        if self.waiting.len() < MOST {
+        if self.waiting.len() < MOST_TURNS {
             self.waiting.push((origin, now));
         }
     }
@@ -146,7 +146,7 @@ impl Turns {
 }
 
 fn is_fresh(since: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(since) < TURN
+    now.saturating_duration_since(since) < TURN_ENDS
 }
 
 /// What counts as one origin: an IPv4 address, or an IPv6 network of 64 bits, for a host can have all addresses of it.

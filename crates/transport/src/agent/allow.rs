@@ -98,7 +98,7 @@ impl FromStr for Network {
 }
 
 /// The least and the most letters of a token.
-const LETTERS: std::ops::RangeInclusive<usize> = 16..=512;
+const TOKEN_LETTERS: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// Nothing longer is read.
 const MOST_FILE_BYTES: u64 = 4096;
@@ -130,8 +130,8 @@ impl BearerToken {
         BearerToken::parse(token).ok_or_else(|| {
             Failure::Lacks(format!(
                 "--token-file {shown}: its first line must be {} to {} characters without spaces; {remedy}",
-                LETTERS.start(),
-                LETTERS.end()
+                TOKEN_LETTERS.start(),
+                TOKEN_LETTERS.end()
             ))
         })
     }
@@ -148,7 +148,7 @@ impl BearerToken {
 
     /// As another process of ours has it; none: it is not a token.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = LETTERS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits = TOKEN_LETTERS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| BearerToken(text.into()))
     }
 

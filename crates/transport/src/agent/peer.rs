@@ -69,7 +69,7 @@ pub fn find_peers(peers: &[String], key_file: Option<&Path>, stop: &Stop) -> Res
 }
 
 /// What runs there. Quoted: to some shells brackets are a pattern.
-const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
+const OWN_AGENT_COMMAND: &str = "linerate agent --own --listen '[::]:0'";
 /// Logging in and starting the program may take so long in all.
 const SSH_START: Duration = Duration::from_secs(15);
 
@@ -87,7 +87,7 @@ pub(crate) struct SshAgent {
 fn start_agent(host: &SshHost, stop: &Stop) -> Result<(SocketAddr, Key, SshAgent), Failure> {
     let key = Key::random()?;
     let (mut program, mut stdin, stdout) =
-        SshProgram::start(host, COMMAND).map_err(|error| lacks(host, error))?;
+        SshProgram::start(host, OWN_AGENT_COMMAND).map_err(|error| lacks(host, error))?;
     let announced = address_in(stdout, LARGEST_SSH_OUTPUT_BYTES)
         .map_err(|error| lacks(host, SshProgramError::NoThread(error)))?;
     // If it has ended already, its complaint says why.
@@ -158,9 +158,9 @@ fn why_it_ended(end: SshEnd) -> String {
 /// Before the address, on the line that tells it.
 const ADDRESS_PREFIX: &str = "linerate agent listens on ";
 /// A process that has not told its address by then never will.
-const START: Duration = Duration::from_secs(5);
+const OWN_AGENT_START: Duration = Duration::from_secs(5);
 /// An agent of somebody's own without a session for this long ends.
-const FORGOTTEN: Duration = Duration::from_secs(120);
+const OWN_AGENT_IDLE: Duration = Duration::from_secs(120);
 /// It is looked for sessions this often; the shortest take longer.
 const SESSIONS_LOOK: Duration = Duration::from_secs(1);
 /// The address comes within this much output.
@@ -264,9 +264,9 @@ fn address_in(output: impl Read + Send + 'static, most_bytes: u64) -> io::Result
 /// Waits for the line with the address.
 fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String> {
     let address = address_in(output, LARGEST_OUTPUT_BYTES).map_err(|error| error.to_string())?;
-    address.recv_timeout(START).map_err(|error| match error {
+    address.recv_timeout(OWN_AGENT_START).map_err(|error| match error {
         RecvTimeoutError::Disconnected => "it ended without telling its address".into(),
-        RecvTimeoutError::Timeout => format!("it gave no address within {} s", START.as_secs()),
+        RecvTimeoutError::Timeout => format!("it gave no address within {} s", OWN_AGENT_START.as_secs()),
     })
 }
 
@@ -322,7 +322,7 @@ fn end_when_forgotten(agent: &Agent, stop: &Stop) {
         if agent.load().0 > 0 {
             alone = clock::now();
         }
-        if clock::since(alone) > FORGOTTEN {
+        if clock::since(alone) > OWN_AGENT_IDLE {
             stop.end();
         }
     }

@@ -139,7 +139,7 @@ pub(crate) fn fill(buffer: &mut [u8]) {
 }
 
 /// Being read while one waits: fewer make no pipeline.
-const FEWEST: usize = 2;
+const FEWEST_READS_AHEAD: usize = 2;
 /// Sends without a wait for the source before one block fewer is held, until the first wait.
 const SENDS_AT_FIRST: u32 = 8;
 /// And from then on: each try may cost the sink a wait for the device.
@@ -172,7 +172,7 @@ impl ReadAhead {
         self.sends += 1;
         if self.sends >= self.sends_before_fewer {
             self.sends = 0;
-            self.blocks = (self.blocks - 1).max(FEWEST.min(self.most));
+            self.blocks = (self.blocks - 1).max(FEWEST_READS_AHEAD.min(self.most));
         }
     }
 

@@ -247,7 +247,7 @@ impl ClientSession<'_> {
     fn exchange(&mut self) -> Result<(), ClientEnd> {
         // The user's stop has been obeyed; from here on it only shortens the wait.
         let stopped = self.route.stop.is_ended();
-        let (patience, none) = (if stopped { HURRY } else { PATIENCE }, Stop::new());
+        let (patience, none) = (if stopped { STOPPED_PATIENCE } else { PATIENCE }, Stop::new());
         let stop = if stopped { &none } else { self.route.stop };
         loop {
             match self.control.read_state(patience, stop)? {
@@ -291,7 +291,7 @@ impl ClientSession<'_> {
 }
 
 /// An answer is waited for this long once the user wants to stop: within the second in which Ctrl-C ends.
-const HURRY: Duration = Duration::from_millis(400);
+const STOPPED_PATIENCE: Duration = Duration::from_millis(400);
 /// No stream moves a byte for so long: the server or the way to it is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -322,7 +322,7 @@ impl ClientSession<'_> {
                 "it is busy with another test: an iperf3 server runs one at a time; try again later".into()
             }
             Iperf3State::ServerTerminate => "it was stopped".into(),
-            Iperf3State::ServerError => match self.control.read_error(HURRY, &Stop::new()) {
+            Iperf3State::ServerError => match self.control.read_error(STOPPED_PATIENCE, &Stop::new()) {
                 Ok((number, errno)) => server_error(number, errno),
                 Err(error) => format!("it refuses, and gives no reason: {error}"),
             },

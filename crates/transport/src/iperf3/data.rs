@@ -112,31 +112,32 @@ const TRAINS: usize = 8;
 /// A closed port is tried again after this.
 const CLOSED_AGAIN: Duration = Duration::from_millis(5);
 /// After a refusal, room comes about this soon.
-const REFUSED: Duration = Duration::from_micros(100);
+const AFTER_REFUSAL: Duration = Duration::from_micros(100);
 /// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
 /// of it.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and
 /// before 3.10.
-const CONNECT: [[u8; 4]; 4] =
+const OPENING_WORDS: [[u8; 4]; 4] =
     [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
 /// What a server answers.
-const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
+const OPENING_ANSWERS: [[u8; 4]; 4] =
+    [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 
 /// The datagram that opens a stream.
 pub(crate) fn connect_message() -> [u8; 4] {
-    CONNECT[0]
+    OPENING_WORDS[0]
 }
 
 /// Whether a datagram opens a stream; and what to answer.
 pub(crate) fn answer(datagram: &[u8]) -> Option<[u8; 4]> {
-    CONNECT.iter().position(|message| message == datagram).map(|which| REPLY[which])
+    OPENING_WORDS.iter().position(|message| message == datagram).map(|which| OPENING_ANSWERS[which])
 }
 
 /// Whether a datagram is a server's answer.
 pub(crate) fn is_reply(datagram: &[u8]) -> bool {
-    REPLY.iter().any(|reply| reply == datagram)
+    OPENING_ANSWERS.iter().any(|reply| reply == datagram)
 }
 
 fn since_epoch(time: SystemTime) -> i64 {
@@ -208,7 +209,7 @@ fn go_on_after(
     match refusal {
         SendRefusal::Busy => {
             tally.refused();
-            flags.sending.wait(REFUSED);
+            flags.sending.wait(AFTER_REFUSAL);
         }
         // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
         SendRefusal::SegmentationOff => {}

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 /// What marks a name as one of ssh.
-const SCHEME: &str = "ssh://";
+const SSH_SCHEME: &str = "ssh://";
 /// ssh itself gives up connecting after this, seconds.
 const CONNECT_SECONDS: &str = "8";
 
@@ -38,7 +38,7 @@ pub struct SshHostError {
 impl SshHost {
     /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is no such name.
     pub(crate) fn parse(text: &str) -> Result<Option<SshHost>, SshHostError> {
-        text.starts_with(SCHEME).then(|| text.parse()).transpose()
+        text.starts_with(SSH_SCHEME).then(|| text.parse()).transpose()
     }
 
     /// ssh with its words: it logs in there and has the shell there run this.
@@ -64,7 +64,7 @@ impl FromStr for SshHost {
     type Err = SshHostError;
 
     fn from_str(text: &str) -> Result<Self, SshHostError> {
-        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+        let rest = text.strip_prefix(SSH_SCHEME).unwrap_or(text);
         let wrong = |why| SshHostError { text: text.into(), why };
         let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
         let letter =

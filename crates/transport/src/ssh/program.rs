@@ -182,25 +182,25 @@ pub fn keep_last_lines(output: impl Read, longest_bytes: u64, kept: &Mutex<VecDe
 }
 
 /// Before what the shell there reports.
-const MARK: &str = "linerate brought:";
+const REPORT_MARK: &str = "linerate brought:";
 /// The shell there is ready for the program.
-const READY: &str = "ready";
+const SHELL_READY: &str = "ready";
 /// The program is whole there, and starts.
-const WHOLE: &str = "whole";
+const PROGRAM_WHOLE: &str = "whole";
 /// Logging in, or the last bytes and their sum, may take so long.
-const PATIENCE: Duration = Duration::from_secs(15);
+const BRING_PATIENCE: Duration = Duration::from_secs(15);
 /// Once its output has ended ssh has this long to end.
-const ENDING: Duration = Duration::from_millis(500);
+const SSH_END: Duration = Duration::from_millis(500);
 /// A pipe that poll(2) reports as writable has room for a page (pipe(7)).
 const PIECE_BYTES: usize = 4096;
 /// Greetings of the host may come before, at most this much.
 const LARGEST_GREETING_BYTES: usize = 64 << 10;
 /// Status of the shell there where the program cannot be brought; it has complained why.
-const REFUSED: i32 = 79;
+const REFUSED_STATUS: i32 = 79;
 
 /// What the shell there does; the program comes by its standard input. It has no quote and no exclamation mark in it, for
 /// shells of any kind hand it to `sh`. A file that can be run from the folder shows that it is not mounted noexec.
-const SHELL: &str = "umask 077; no() { echo \"$*\" >&2; exit STATUS; }; is=$(uname -sm); \
+const BRING_SCRIPT: &str = "umask 077; no() { echo \"$*\" >&2; exit STATUS; }; is=$(uname -sm); \
     [ \"$is\" = \"PLATFORM\" ] || no \"it is $is, and this program is for PLATFORM: install linerate there\"; \
     for under in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do \
     into=$(mktemp -d \"$under/linerate.XXXXXX\" 2>/dev/null) || continue; program=$into/linerate; \
@@ -229,7 +229,7 @@ pub enum BringError {
     #[error(
         "the shell there did not answer within {} s{complaints}; does ssh, or a login script there, wait for something? \
          Try `ssh -o BatchMode=yes {host} true`",
-        PATIENCE.as_secs()
+        BRING_PATIENCE.as_secs()
     )]
     Silent { host: String, complaints: String },
     #[error("interrupted")]
@@ -245,18 +245,18 @@ impl SshProgram {
     ) -> Result<(SshProgram, ChildStdin, ChildStdout), BringError> {
         let program = std::env::current_exe().and_then(std::fs::read).map_err(BringError::NotRead)?;
         let (mut ssh, mut stdin, mut stdout) = SshProgram::start(host, &shell(&program, words))?;
-        ssh.await_word(&mut stdout, READY, stop)?;
+        ssh.await_word(&mut stdout, SHELL_READY, stop)?;
         // What has ended meanwhile says why.
         let _ = send(&mut stdin, &program, stop);
-        ssh.await_word(&mut stdout, WHOLE, stop)?;
+        ssh.await_word(&mut stdout, PROGRAM_WHOLE, stop)?;
         Ok((ssh, stdin, stdout))
     }
 
     /// Until the shell there reports this. Nothing after it is read.
     fn await_word(&mut self, stdout: &mut ChildStdout, word: &str, stop: &Stop) -> Result<(), BringError> {
-        let wanted = format!("{MARK} {word}");
+        let wanted = format!("{REPORT_MARK} {word}");
         let (mut line, mut length, began) = (Vec::new(), 0, clock::now());
-        while length < LARGEST_GREETING_BYTES && clock::since(began) < PATIENCE {
+        while length < LARGEST_GREETING_BYTES && clock::since(began) < BRING_PATIENCE {
             if stop.is_ended() {
                 return Err(BringError::Interrupted);
             }
@@ -276,11 +276,11 @@ impl SshProgram {
     }
 
     fn why_it_was_not_brought(&mut self) -> BringError {
-        let Some(status) = self.ended_within(ENDING) else {
+        let Some(status) = self.ended_within(SSH_END) else {
             return BringError::Refused { complaints: self.complaints() };
         };
         match self.why_it_ended(status) {
-            SshEnd::Status { status: REFUSED, complaints } => BringError::Refused { complaints },
+            SshEnd::Status { status: REFUSED_STATUS, complaints } => BringError::Refused { complaints },
             SshEnd::NotInstalled { complaints } => BringError::NotRun { complaints },
             end => BringError::Ended(end),
         }
@@ -305,16 +305,17 @@ fn shell(program: &[u8], words: &str) -> String {
     let (bytes, sum) = (program.len().to_string(), cksum(program).to_string());
     let platform = format!("Linux {}", std::env::consts::ARCH);
     let values = [
-        ("STATUS", REFUSED.to_string()),
+        ("STATUS", REFUSED_STATUS.to_string()),
         ("PLATFORM", platform),
-        ("MARK", MARK.into()),
-        ("READY", READY.into()),
-        ("WHOLE", WHOLE.into()),
+        ("MARK", REPORT_MARK.into()),
+        ("READY", SHELL_READY.into()),
+        ("WHOLE", PROGRAM_WHOLE.into()),
         ("BYTES", bytes),
         ("SUM", sum),
         ("WORDS", words.into()),
     ];
-    let filled = values.iter().fold(SHELL.to_string(), |text, (name, value)| text.replace(name, value));
+    let filled =
+        values.iter().fold(BRING_SCRIPT.to_string(), |text, (name, value)| text.replace(name, value));
     format!("exec sh -c '{filled}'")
 }
 

@@ -100,7 +100,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
             let fifo =
                 look.facts.machine.kernel.default_qdisc.known().is_some_and(|name| name == "pfifo_fast");
             match nic(look) {
-                Some(nic) if fifo && wire_rate(nic).is_some_and(|rate| rate >= FAST) => {
+                Some(nic) if fifo && wire_rate(nic).is_some_and(|rate| rate >= FAST_BYTES_PER_SECOND) => {
                     look.at_least(10_000, "a thousand packets are 1.2 ms of 10 Gb/s")
                 }
                 _ => Advice::Right,
@@ -211,7 +211,7 @@ const fn offload(id: &'static str, what: &'static str, feature: &'static str) ->
 }
 
 /// 10 Gb/s in bytes per second: what is slower needs none of this.
-pub(super) const FAST: f64 = 1.25e9;
+pub(super) const FAST_BYTES_PER_SECOND: f64 = 1.25e9;
 /// Drivers that the kernel lets set no adaptive-rx: `supported_coalesce_params` of each in drivers/net/ethernet lacks
 /// it (Linux 5.7 and later, net/ethtool/coalesce.c). The old ioctl answers 0 for them, as for one that is off.
 const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r8169", "sky2", "tg3"];
@@ -248,7 +248,7 @@ pub(super) fn ring(
 ) -> Advice {
     match (nic(look).and_then(wire_rate), rings.and_then(|ring| ring.known())) {
         (_, None) => Advice::Unknown("the driver does not report its rings".into()),
-        (Some(rate), Some((_, most))) if rate >= FAST => look.at_least(
+        (Some(rate), Some((_, most))) if rate >= FAST_BYTES_PER_SECOND => look.at_least(
             u64::from((*most).min(8192)),
             "bursts wait in the ring while the core is at other work; 8192 or the most that the card has",
         ),
@@ -274,7 +274,7 @@ pub(super) fn mtu(look: &CatalogueContext<'_>) -> Advice {
     let Some(now) = look.number().and_then(|mtu| u32::try_from(mtu).ok()) else {
         return Advice::Unknown(format!("“{}” is not a number", look.now));
     };
-    let fast = nic(look).and_then(wire_rate).is_some_and(|rate| rate >= FAST);
+    let fast = nic(look).and_then(wire_rate).is_some_and(|rate| rate >= FAST_BYTES_PER_SECOND);
     if !fast || now >= 9000 {
         return Advice::Right;
     }

@@ -3,8 +3,8 @@
 use super::outbox::{Item, Outbox, Slot};
 use super::state::{ControlState, refusal, text};
 use super::{
-    ControlMessage, ControlRequest, IDLE, Preview, REQUESTS_AHEAD, REQUESTS_PER_SECOND, SEND,
-    WATCH_PER_SECOND,
+    ControlMessage, ControlRequest, IDLE_CONNECTION, Preview, REQUESTS_AHEAD, REQUESTS_PER_SECOND,
+    SEND_PATIENCE, WATCH_PER_SECOND,
 };
 use crate::geometry::TileId;
 use linerate_system::clock;
@@ -57,7 +57,7 @@ pub(crate) async fn serve(wire: &mut impl Wire, mut connection: ControlConnectio
             biased;
             item = outbox.next() => {
                 let Some(item) = item else { break };
-                if !matches!(tokio::time::timeout(SEND, wire.send(item)).await, Ok(Ok(()))) {
+                if !matches!(tokio::time::timeout(SEND_PATIENCE, wire.send(item)).await, Ok(Ok(()))) {
                     return;
                 }
             }
@@ -114,7 +114,7 @@ impl ControlConnection {
 
     /// When [`ControlConnection::on_time`] wants to be called.
     pub(crate) fn due(&self) -> Instant {
-        self.watch.map_or(self.heard + IDLE, |(_, next)| next)
+        self.watch.map_or(self.heard + IDLE_CONNECTION, |(_, next)| next)
     }
 
     /// Sends what is watched; ends who neither watches nor speaks.
@@ -126,7 +126,7 @@ impl ControlConnection {
                 *next = now + *every;
                 self.show_status();
             }
-        } else if now.duration_since(self.heard) >= IDLE && self.joined.is_none() {
+        } else if now.duration_since(self.heard) >= IDLE_CONNECTION && self.joined.is_none() {
             self.close("nothing was said for two minutes: send “watch” to stay");
         } else if self.joined.is_some() {
             self.heard = now;

@@ -241,9 +241,9 @@ pub(crate) const REQUESTS_PER_SECOND: f64 = 300.0;
 /// How far it may be ahead of that: 600 requests at once.
 pub(crate) const REQUESTS_AHEAD: Duration = Duration::from_secs(2);
 /// A connection that neither joined nor watches, and says nothing for so long, gives its place to another.
-pub(crate) const IDLE: Duration = Duration::from_secs(120);
-/// anyone who does not take a message within this is gone, or might as well be.
-pub(crate) const SEND: Duration = Duration::from_secs(5);
+pub(crate) const IDLE_CONNECTION: Duration = Duration::from_secs(120);
+/// A connection that does not take a message within this is ended.
+pub(crate) const SEND_PATIENCE: Duration = Duration::from_secs(5);
 /// Statuses a second that a connection may watch.
 pub(crate) const WATCH_PER_SECOND: f64 = 10.0;
 

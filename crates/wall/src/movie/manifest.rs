@@ -226,7 +226,7 @@ impl Movie {
 
 const SUM_BYTES: usize = 4;
 /// Sums that are read at a time, at most: what asks comes over the network.
-const MOST: u32 = 1 << 16;
+const MOST_SUMS: u32 = 1 << 16;
 
 /// The file of a tile's sums.
 pub(super) fn sums_path(folder: &Path, tile: TileId) -> PathBuf {
@@ -255,7 +255,7 @@ impl Movie {
         if length != u64::from(frames) * SUM_BYTES as u64 {
             return None;
         }
-        let count = count.min(frames - from).min(MOST);
+        let count = count.min(frames - from).min(MOST_SUMS);
         let mut bytes = vec![0; count as usize * SUM_BYTES];
         file.read_exact_at(&mut bytes, u64::from(from) * SUM_BYTES as u64).ok()?;
         let sum = |chunk: &[u8]| chunk.try_into().map_or(0, u32::from_le_bytes);

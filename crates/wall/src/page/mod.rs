@@ -15,7 +15,7 @@
 //! ones.
 
 use super::control::state::ControlState;
-use super::control::{REQUEST_BYTES, SEND};
+use super::control::{REQUEST_BYTES, SEND_PATIENCE};
 use crate::control::connection::{self, ControlConnection, Disconnected, Wire};
 use crate::control::outbox::Item;
 use axum::Router;
@@ -108,7 +108,7 @@ fn refused(why: impl std::fmt::Display) -> Response {
     linerate_web::sentence(StatusCode::FORBIDDEN, why)
 }
 
-/// All of them.
+/// All files of the page.
 const FILES: [File; 14] = [
     ("/", HTML, include_str!("page.html")),
     BASE,
@@ -127,7 +127,7 @@ const FILES: [File; 14] = [
 ];
 
 /// What the key is used for here: no other use of it gives the same bytes.
-const PURPOSE: &[u8] = b"linerate wall page 1";
+const KEY_PURPOSE: &[u8] = b"linerate wall page 1";
 
 /// What the page must know. Who has it may control the wall, but does not have the key.
 pub(crate) struct Secret([u8; SECRET_BYTES]);
@@ -135,7 +135,7 @@ pub(crate) struct Secret([u8; SECRET_BYTES]);
 impl Secret {
     /// Of a key.
     pub(crate) fn of(key: &Key) -> Secret {
-        Secret(hmac(key.bytes(), PURPOSE))
+        Secret(hmac(key.bytes(), KEY_PURPOSE))
     }
 
     /// For the fragment of the page's address.
@@ -229,7 +229,7 @@ async fn admit(socket: &mut WebSocket, shared: &PageState) -> Option<bool> {
 
 async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
     let frame = CloseFrame { code, reason: reason.into() };
-    let _ = tokio::time::timeout(SEND, socket.send(Message::Close(Some(frame)))).await;
+    let _ = tokio::time::timeout(SEND_PATIENCE, socket.send(Message::Close(Some(frame)))).await;
 }
 
 struct PageWire {

@@ -89,13 +89,13 @@ fn colour(sine: &[f64], across: f64, down: f64) -> [u8; 3] {
     std::array::from_fn(|channel| ((low[channel] + (high[channel] - low[channel]) * part) * folds) as u8)
 }
 
-/// Pixels of its radius at most, so that its picture stays in the caches.
+/// Pixels of a ball's radius at most, so that its picture stays in the caches.
 const LARGEST_RADIUS: usize = 512;
 /// Where the light comes from: left, above, in front.
-const LIGHT: [f64; 3] = [-0.45, -0.55, 0.70];
-const BODY: [f64; 3] = [255.0, 176.0, 64.0];
+const BALL_LIGHT: [f64; 3] = [-0.45, -0.55, 0.70];
+const BALL_COLOUR: [f64; 3] = [255.0, 176.0, 64.0];
 
-/// Its picture: red, green, blue, all weighted, and how much of what is behind it stays (0 to 255).
+/// The picture of a ball: red, green, blue, all weighted, and how much of what is behind it stays (0 to 255).
 #[derive(Debug)]
 pub(super) struct Ball {
     pub(super) radius: usize,
@@ -136,20 +136,20 @@ fn shade(column: usize, row: usize, radius: f64) -> [u8; 4] {
     // Half a pixel inside and outside of the edge are blended.
     let cover = ((1.0 - distance) * radius + 0.5).clamp(0.0, 1.0);
     let z = (1.0 - distance * distance).max(0.0).sqrt();
-    let light = (x * LIGHT[0] + y * LIGHT[1] + z * LIGHT[2]).max(0.0);
+    let light = (x * BALL_LIGHT[0] + y * BALL_LIGHT[1] + z * BALL_LIGHT[2]).max(0.0);
     let shine = light.powi(40) * 190.0;
     let lit = 0.16 + 0.84 * light;
-    let tone = |channel: usize| ((BODY[channel] * lit + shine).min(255.0) * cover) as u8;
+    let tone = |channel: usize| ((BALL_COLOUR[channel] * lit + shine).min(255.0) * cover) as u8;
     [tone(0), tone(1), tone(2), ((1.0 - cover) * 255.0) as u8]
 }
 
 /// Dots of a character, and those from one to the next.
-const WIDE: usize = 5;
-pub(super) const HIGH: usize = 7;
-const STEP: usize = WIDE + 1;
+const CHARACTER_WIDTH: usize = 5;
+pub(super) const CHARACTER_HEIGHT: usize = 7;
+const CHARACTER_STEP: usize = CHARACTER_WIDTH + 1;
 
 /// Seven rows of five dots, the highest of five bits at the left.
-fn dots(character: char) -> [u8; HIGH] {
+fn dots(character: char) -> [u8; CHARACTER_HEIGHT] {
     match character {
         '0' => [0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e],
         '1' => [0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e],
@@ -165,13 +165,13 @@ fn dots(character: char) -> [u8; HIGH] {
         'c' => [0x00, 0x00, 0x0e, 0x10, 0x10, 0x11, 0x0e],
         ':' => [0x00, 0x0c, 0x0c, 0x00, 0x0c, 0x0c, 0x00],
         '.' => [0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x0c],
-        _ => [0; HIGH],
+        _ => [0; CHARACTER_HEIGHT],
     }
 }
 
 /// Pixels that a text takes in width, without the gap behind its last character.
 pub(super) fn text_width(text: &str, scale: usize) -> usize {
-    (text.chars().count() * STEP).saturating_sub(1) * scale
+    (text.chars().count() * CHARACTER_STEP).saturating_sub(1) * scale
 }
 
 /// Writes a text with its upper left corner at (`left`, `top`), all channels of this tone; what is outside of
@@ -184,11 +184,13 @@ pub(super) fn write_text(
     tone: u8,
     text: &str,
 ) {
-    for (line, pixels) in frame.chunks_exact_mut(size.line_bytes()).skip(top).take(HIGH * scale).enumerate() {
+    for (line, pixels) in
+        frame.chunks_exact_mut(size.line_bytes()).skip(top).take(CHARACTER_HEIGHT * scale).enumerate()
+    {
         for (index, character) in text.chars().enumerate() {
             let row = dots(character)[line / scale];
-            for dot in (0..WIDE).filter(|dot| row >> (WIDE - 1 - dot) & 1 == 1) {
-                let from = (left + (index * STEP + dot) * scale) * PIXEL_BYTES;
+            for dot in (0..CHARACTER_WIDTH).filter(|dot| row >> (CHARACTER_WIDTH - 1 - dot) & 1 == 1) {
+                let from = (left + (index * CHARACTER_STEP + dot) * scale) * PIXEL_BYTES;
                 let to = (from + scale * PIXEL_BYTES).min(pixels.len());
                 pixels.get_mut(from..to).unwrap_or_default().fill(tone);
             }

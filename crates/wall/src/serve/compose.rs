@@ -231,8 +231,8 @@ impl Axis {
 
 /// Pixels of a small picture's longer side.
 const LONGER_SIDE: u32 = 160;
-/// So often at most, nanoseconds.
-const EVERY: u64 = 200_000_000;
+/// A preview is made so often at most, nanoseconds.
+const PREVIEW_EVERY_NANOS: u64 = 200_000_000;
 /// anyone who has asked is taken to look for so long, nanoseconds.
 const LOOKS_FOR: u64 = 5_000_000_000;
 
@@ -244,7 +244,7 @@ pub(crate) fn wanted(counters: &TileCounters, now: u64) {
 /// Makes a small picture of a frame, if somebody looks and the last one is old enough.
 pub(crate) fn paint(counters: &TileCounters, size: Size, pixels: &[u8], now: u64) {
     if counters.preview_until.load(Ordering::Relaxed) < now
-        || now.saturating_sub(counters.preview_at.load(Ordering::Relaxed)) < EVERY
+        || now.saturating_sub(counters.preview_at.load(Ordering::Relaxed)) < PREVIEW_EVERY_NANOS
     {
         return;
     }

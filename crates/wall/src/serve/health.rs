@@ -322,7 +322,7 @@ fn left_out_on(rows: &[TileRow<'_>], tiles: &[TileId]) -> u64 {
 }
 
 /// Version of [`WallStatus`].
-const SCHEMA: u32 = 1;
+const STATUS_SCHEMA: u32 = 1;
 
 impl Player {
     /// How it did from the beginning to now: rates are of all the time.
@@ -344,7 +344,7 @@ impl Player {
         let mut problems = health.problems;
         problems.extend(servers.iter().filter_map(|server| server.problem.clone()));
         WallStatus {
-            schema: SCHEMA,
+            schema: STATUS_SCHEMA,
             seconds: clock::since(self.began).as_secs_f64(),
             movie: movie.map(Movie::name).unwrap_or_default(),
             frames_per_second: self.rate,

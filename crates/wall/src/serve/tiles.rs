@@ -165,12 +165,12 @@ impl Tile {
 
 /// After it was refused last a screen counts as one that does not listen for so long: a host tells of it once
 /// a second only (<https://www.kernel.org/doc/html/latest/networking/ip-sysctl.html>, icmp_ratelimit).
-const REFUSED: Duration = Duration::from_secs(2);
+const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// The same for what the network says: a neighbour that does not answer is given up after three seconds, and
 /// asked again.
-const UNTAKEN: Duration = Duration::from_secs(4);
+const UNREACHED_FOR: Duration = Duration::from_secs(4);
 /// A screen that is started with its server may take so long; until then it is not called absent.
-const STARTING: Duration = Duration::from_secs(5);
+const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What has come back. Times are nanoseconds since 1970, 0 is never.
 #[derive(Debug, Default)]
@@ -192,14 +192,14 @@ impl Answers {
     pub(crate) fn problem(&self, screen: &str, account: bool, now: u64) -> Option<String> {
         let within = |at: u64, time: Duration| at > 0 && u128::from(now.saturating_sub(at)) < time.as_nanos();
         // The end of the play ends the time to start, too: who was not there then, missed it.
-        let starting = self.heard_at == 0 && within(self.began_at, STARTING) && !account;
-        if within(self.refused_at, REFUSED) && self.heard_at <= self.refused_at && !starting {
+        let starting = self.heard_at == 0 && within(self.began_at, START_PATIENCE) && !account;
+        if within(self.refused_at, REFUSED_FOR) && self.heard_at <= self.refused_at && !starting {
             return Some(format!("screen {screen} does not listen: its host refuses what is sent there"));
         }
         if let Some((why, at)) = &self.network
-            && (account || within(*at, UNTAKEN))
+            && (account || within(*at, UNREACHED_FOR))
         {
-            let now = within(*at, UNTAKEN);
+            let now = within(*at, UNREACHED_FOR);
             let what = if now { "refuses what is sent" } else { "refused for a time what was sent" };
             return Some(format!("the network {what}: {why}"));
         }
@@ -207,7 +207,7 @@ impl Answers {
             let seconds = silent.as_secs();
             return Some(format!("screen {screen} has reported nothing for {seconds} s: did it end?"));
         }
-        let had_started = self.began_at.saturating_add(STARTING.as_nanos() as u64);
+        let had_started = self.began_at.saturating_add(START_PATIENCE.as_nanos() as u64);
         (account && self.refused_at > had_started).then(|| {
             format!(
                 "screen {screen} did not listen all the time: its host refused what was sent there meanwhile"

@@ -161,7 +161,7 @@ impl Opening {
 }
 
 /// Rates that senders use; the nearest one to a distance of timestamps is meant, if it is within rounding.
-const RATES: [(u32, u32); 15] = [
+const USUAL_RATES: [(u32, u32); 15] = [
     (24, 1),
     (25, 1),
     (30, 1),
@@ -179,7 +179,7 @@ const RATES: [(u32, u32); 15] = [
     (144, 1),
 ];
 /// Frames that are looked at: the first ones may have gaps.
-const LOOK: u8 = 8;
+const FRAMES_LOOKED_AT: u8 = 8;
 
 /// Guesses the rate from timestamps.
 #[derive(Debug, Default)]
@@ -195,7 +195,10 @@ impl RateGuess {
         let last = self.last.replace(timestamp)?;
         let units = timestamp.wrapping_sub(last);
         let sensible = (1..=90_000 * 60).contains(&units);
-        if self.looked >= LOOK || !sensible || self.shortest.is_some_and(|shortest| shortest <= units + 1) {
+        if self.looked >= FRAMES_LOOKED_AT
+            || !sensible
+            || self.shortest.is_some_and(|shortest| shortest <= units + 1)
+        {
             self.looked = self.looked.saturating_add(1);
             return None;
         }
@@ -209,7 +212,7 @@ fn rate_of(units: u32) -> FrameRate {
     let off = |(numerator, denominator): (u32, u32)| {
         (f64::from(units) - 90_000.0 * f64::from(denominator) / f64::from(numerator)).abs()
     };
-    let nearest = RATES.into_iter().min_by(|one, other| off(*one).total_cmp(&off(*other)));
+    let nearest = USUAL_RATES.into_iter().min_by(|one, other| off(*one).total_cmp(&off(*other)));
     let (numerator, denominator) = nearest.filter(|rate| off(*rate) <= 1.0).unwrap_or((90_000, units));
     FrameRate { numerator, denominator }
 }

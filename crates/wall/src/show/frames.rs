@@ -202,7 +202,7 @@ impl Frames {
     }
 }
 
-const BITS: usize = u64::BITS as usize;
+const WORD_BITS: usize = u64::BITS as usize;
 
 /// The pixels of one frame.
 #[derive(Debug)]
@@ -215,7 +215,7 @@ pub(crate) struct Coverage {
 impl Coverage {
     /// None of so many pixels has come.
     pub(crate) fn new(pixels: usize) -> Coverage {
-        Coverage { words: vec![0; pixels.div_ceil(BITS)].into_boxed_slice(), pixels, covered: 0 }
+        Coverage { words: vec![0; pixels.div_ceil(WORD_BITS)].into_boxed_slice(), pixels, covered: 0 }
     }
 
     /// Forgets all.
@@ -230,9 +230,9 @@ impl Coverage {
         let end = first.saturating_add(count).min(self.pixels);
         let (mut at, mut new) = (first, 0);
         while at < end {
-            let (word, bit) = (at / BITS, at % BITS);
-            let here = (BITS - bit).min(end - at);
-            let mask = (u64::MAX >> (BITS - here)) << bit;
+            let (word, bit) = (at / WORD_BITS, at % WORD_BITS);
+            let here = (WORD_BITS - bit).min(end - at);
+            let mask = (u64::MAX >> (WORD_BITS - here)) << bit;
             new += (mask & !self.words[word]).count_ones() as usize;
             self.words[word] |= mask;
             at += here;

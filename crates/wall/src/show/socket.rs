@@ -177,9 +177,9 @@ impl Ear {
 }
 
 /// Fifteen screens on two cores wake up 3,750 times a second, not 100,000 times.
-const LONGEST: Duration = Duration::from_millis(4);
+const LONGEST_NAP: Duration = Duration::from_millis(4);
 /// A shorter nap is none: the timer's slack is as long.
-const SHORTEST: Duration = Duration::from_micros(60);
+const SHORTEST_NAP: Duration = Duration::from_micros(60);
 /// Of the buffer: what may lie there after a nap, and what is too much.
 const SMALL_PART: u64 = 32;
 const LARGE_PART: u64 = 16;
@@ -198,7 +198,7 @@ impl Nap {
         Nap {
             small_bytes: buffer_bytes / SMALL_PART,
             large_bytes: buffer_bytes / LARGE_PART,
-            length: SHORTEST,
+            length: SHORTEST_NAP,
         }
     }
 
@@ -209,8 +209,8 @@ impl Nap {
         } else if bytes < self.small_bytes {
             self.length = self.length * 3 / 2;
         }
-        self.length = self.length.clamp(SHORTEST / 2, LONGEST);
-        (self.length >= SHORTEST).then_some(self.length)
+        self.length = self.length.clamp(SHORTEST_NAP / 2, LONGEST_NAP);
+        (self.length >= SHORTEST_NAP).then_some(self.length)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     fn it_is_long_at_low_rates_and_none_where_the_buffer_fills() {
         let mut nap = Nap::new(16 << 20);
         let long = (0..50).fold(None, |_, _| nap.after(70_000));
-        assert_eq!(long, Some(LONGEST));
+        assert_eq!(long, Some(LONGEST_NAP));
         // A whole frame at once.
         let short = (0..50).fold(None, |_, _| nap.after(12_288_000));
         assert_eq!(short, None);

@@ -255,7 +255,7 @@ fn not_yet() -> Response {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// All of them.
+/// All files of the page.
 const FILES: [File; 19] = [
     ("/", HTML, include_str!("page.html")),
     BASE,
@@ -282,7 +282,7 @@ const FILES: [File; 19] = [
 const LOGIN: [File; 1] = [("/", HTML, include_str!("login.html"))];
 
 /// Where no moment comes for so long, a comment does: a reader that is gone is noticed.
-const PULSE: Duration = Duration::from_secs(5);
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// One reader.
 struct Reader {
@@ -339,7 +339,7 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
             let event = Event::default().event("ended").data("nothing more comes");
             return Some((Ok(event), reader));
         }
-        match tokio::time::timeout(PULSE, reader.moments.changed()).await {
+        match tokio::time::timeout(KEEP_ALIVE, reader.moments.changed()).await {
             // The latest is gone.
             Ok(Err(_)) => return None,
             Ok(Ok(())) => {

@@ -116,7 +116,7 @@ fn give_back() {
 }
 
 /// Where the size is not known.
-const USUAL: (usize, usize) = (80, 24);
+const USUAL_SIZE: (usize, usize) = (80, 24);
 
 /// Columns and rows of the terminal now; none where this is no terminal.
 pub fn size(of: impl AsFd) -> Option<(usize, usize)> {
@@ -126,7 +126,7 @@ pub fn size(of: impl AsFd) -> Option<(usize, usize)> {
 
 /// The size, or a usual one where it is not known.
 pub fn size_or_usual(of: impl AsFd) -> (usize, usize) {
-    size(of).unwrap_or(USUAL)
+    size(of).unwrap_or(USUAL_SIZE)
 }
 
 /// The terminal has room for a useful view.

@@ -184,7 +184,7 @@ fn counted(words: &[&str], discipline: &mut QdiscCounters) {
 /// Connections of one listing.
 const MOST_CONNECTIONS: u64 = 1 << 20;
 /// A connection that waited for less of its busy time than this is not limited by it.
-const WAITED: f64 = 0.1;
+const LEAST_WAITED_SHARE: f64 = 0.1;
 
 /// All connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -226,7 +226,7 @@ pub fn ss_sockets(text: &str) -> Option<ListedSockets> {
 }
 
 fn waited((connections, most): &mut (u64, f64), share: Option<f64>) {
-    if let Some(share) = share.filter(|share| *share >= WAITED) {
+    if let Some(share) = share.filter(|share| *share >= LEAST_WAITED_SHARE) {
         *connections += 1;
         *most = most.max(share);
     }

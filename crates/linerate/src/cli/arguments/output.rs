@@ -54,7 +54,7 @@ impl OutputArgs {
     }
 }
 
-/// The same for all commands that measure, look or compare.
+/// What a result has to be (`--expect`): the same for all commands that measure, look or compare.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ExpectArgs {
     /// Hold the result to this rule, like 'path >= 0.9 likely', 'disk:* >= 3GB/s', 'p99 < 10ms', 'network loss < 0.1%',

@@ -264,7 +264,7 @@ impl Drawing {
 }
 
 /// The machine is sampled this often: often enough for an eye, and about 4 ms of CPU time each.
-const SAMPLE: Duration = Duration::from_secs(1);
+const MACHINE_SAMPLE: Duration = Duration::from_secs(1);
 
 /// The newest sample, and the past.
 #[derive(Clone)]
@@ -303,7 +303,7 @@ impl MachineView {
     fn sample(&self) {
         let spec = WatchSpec {
             measured: Default::default(),
-            interval: SAMPLE,
+            interval: MACHINE_SAMPLE,
             nics: Vec::new(),
             disks: Vec::new(),
             power_commands: Vec::new(),

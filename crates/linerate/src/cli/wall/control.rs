@@ -95,9 +95,9 @@ fn movie_line(movie: &MovieLine) -> String {
 }
 
 /// A line is sent within this; messages are printed within this.
-const TURN: Duration = Duration::from_millis(5);
+const LINE_TURN: Duration = Duration::from_millis(5);
 /// After the last line: so long for the answers.
-const LAST: Duration = Duration::from_secs(5);
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// A connection that says nothing is closed by the server after two minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
@@ -113,7 +113,7 @@ fn relay(mut client: Client, output: &Output) -> Result<u8, Failure> {
     let mut spoken = clock::now();
     let mut ended: Option<Instant> = None;
     loop {
-        match lines.recv_timeout(TURN) {
+        match lines.recv_timeout(LINE_TURN) {
             Ok(line) => {
                 spoken = clock::now();
                 say(&mut client, &line, output)?;
@@ -121,16 +121,16 @@ fn relay(mut client: Client, output: &Output) -> Result<u8, Failure> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 let end = *ended.get_or_insert_with(clock::now);
-                if client.awaited() == 0 || clock::since(end) > LAST {
+                if client.awaited() == 0 || clock::since(end) > LAST_ANSWERS {
                     return Ok(0);
                 }
-                clock::sleep(TURN);
+                clock::sleep(LINE_TURN);
             }
         }
         if ended.is_none() && clock::since(spoken) > SIGN_OF_LIFE {
             spoken = clock::now();
             // Nobody asked for its answer.
-            client.ask(&ControlRequest::Status, LAST)?;
+            client.ask(&ControlRequest::Status, LAST_ANSWERS)?;
         }
         while let Some(message) = client.next(Duration::ZERO)? {
             output.print(&format!("{}\n", json_line(&message)?))?;

@@ -290,7 +290,7 @@ fn summary(movie: &Manifest, screens: &[ScreenSummary], server: &WallStatus) -> 
 }
 
 /// Names that are tried; one of 64 random bits is hardly ever taken.
-const TRIES: usize = 8;
+const FOLDER_NAME_TRIES: usize = 8;
 
 /// A new folder in the one for temporary files, for this user alone; removed, with all that is in it, when
 /// this is dropped.
@@ -318,7 +318,7 @@ impl DemoFolder {
                 show_size(free)
             )));
         }
-        for _ in 0..TRIES {
+        for _ in 0..FOLDER_NAME_TRIES {
             let name = random::<8>().map_err(|error| failed(&error))?;
             let path = above.join(format!("linerate-demo-{:016x}", u64::from_le_bytes(name)));
             // What is there already, even as a link, is never taken.

@@ -231,8 +231,8 @@ fn read_description(path: &Path) -> Result<Description, Failure> {
     describe(&String::from_utf8_lossy(&text)).map_err(|why| sdp_error(&why))
 }
 
-/// It is drawn again this often: screens report four times a second.
-const EVERY: Duration = Duration::from_millis(500);
+/// The view of the screens is drawn again this often: screens report four times a second.
+const VIEW_EVERY: Duration = Duration::from_millis(500);
 
 /// The view, and what it looks at.
 struct View {
@@ -256,7 +256,7 @@ impl View {
                 output.complain(&format!("the terminal takes no view any more: {error}"));
                 return;
             }
-            if over.wait(EVERY) {
+            if over.wait(VIEW_EVERY) {
                 return status_lines.end();
             }
         }
@@ -275,7 +275,7 @@ impl View {
 }
 
 /// What shows nothing, and so needs no display.
-const WITHOUT: &str = "--window none, --verify or --write FILE";
+const WITHOUT_DISPLAY: &str = "--window none, --verify or --write FILE";
 
 /// The words ask for windows, or for nothing else.
 fn is_wanted(args: &ShowArgs) -> bool {
@@ -311,5 +311,12 @@ fn open_window(
         false => WindowPlacement::FullScreen { output },
     };
     let name = spec.tile.map_or_else(|| spec.listen.to_string(), |tile| tile.to_string());
-    ScreenWindow::open(ScreenWindowSpec { place, name, frame: spec.size, index, screens, without: WITHOUT })
+    ScreenWindow::open(ScreenWindowSpec {
+        place,
+        name,
+        frame: spec.size,
+        index,
+        screens,
+        without: WITHOUT_DISPLAY,
+    })
 }

@@ -132,7 +132,7 @@ pub(super) fn of_line(line: &str) -> Option<Link<'_>> {
     let target = Path::new(target.trim());
     if let Some(place) = name.strip_prefix("pci-") {
         let device = target.file_name()?.to_str()?;
-        let pci = place.get(..PLACE).and_then(|place| pci::nearest(Path::new(place)))?;
+        let pci = place.get(..ADDRESS_LETTERS).and_then(|place| pci::nearest(Path::new(place)))?;
         return (!place.contains("-part")).then_some(Link {
             device,
             pci,
@@ -160,7 +160,7 @@ fn kind_of(controller: &str) -> Option<(ControllerKind, &'static str)> {
 }
 
 /// Letters of `0000:11:00.0`.
-const PLACE: usize = 12;
+const ADDRESS_LETTERS: usize = 12;
 
 /// A device and its function.
 pub(super) struct Link<'a> {

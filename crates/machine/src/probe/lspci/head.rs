@@ -88,7 +88,7 @@ fn pair(text: &str) -> Option<(u32, u32)> {
 
 /// Base and sub class by name, in any case of letters.
 pub(super) fn code_of_class(name: &str) -> Option<u32> {
-    let mut known = NAMES.lines().filter_map(|line| line.split_once(' '));
+    let mut known = CLASS_NAMES.lines().filter_map(|line| line.split_once(' '));
     let (code, _) = known.find(|(_, known)| known.eq_ignore_ascii_case(name))?;
     u32::from_str_radix(code, 16).ok()
 }
@@ -100,11 +100,11 @@ pub(super) fn of_device(name: &str) -> Option<u32> {
     if has(&["wireless", "wi-fi", "bridge", "virtual function"]) {
         return None;
     }
-    DEVICES.iter().find(|(marks, _)| has(marks)).map(|(_, code)| *code)
+    DEVICE_WORDS.iter().find(|(marks, _)| has(marks)).map(|(_, code)| *code)
 }
 
 /// Words of such names, lower case; the first that fits counts.
-const DEVICES: [(&[&str], u32); 7] = [
+const DEVICE_WORDS: [(&[&str], u32); 7] = [
     (&["nvme", "nvm express", "non-volatile memory controller"], 0x0108),
     (&["fibre channel"], 0x0c04),
     (&["infiniband"], 0x0207),
@@ -115,7 +115,7 @@ const DEVICES: [(&[&str], u32); 7] = [
 ];
 
 /// Hexadecimal code and name.
-const NAMES: &str = include_str!("classes.txt");
+const CLASS_NAMES: &str = include_str!("classes.txt");
 
 /// `00:1f.2 "SATA controller [0106]" "Intel [8086]" "A chip [2922]" -r02 -p01 "Dell" "A board"`: the same in the form for people.
 /// None: it is no such line.

@@ -53,7 +53,7 @@ pub(super) const PCI_X: u8 = 0x07;
 pub(super) const PCI_EXPRESS: u8 = 0x10;
 
 /// As many as fit: four bytes each behind the 64 of the header.
-const MOST: usize = 48;
+const MOST_CAPABILITIES: usize = 48;
 
 /// How a list ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Capabilities {
                 break CapabilityEnd::CutOff;
             };
             let again = list.found.iter().any(|(_, known)| *known == offset);
-            if offset < 0x40 || id == 0xff || again || list.found.len() >= MOST {
+            if offset < 0x40 || id == 0xff || again || list.found.len() >= MOST_CAPABILITIES {
                 break CapabilityEnd::Broken;
             }
             list.found.push((id, offset));

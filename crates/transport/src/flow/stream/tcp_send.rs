@@ -164,7 +164,7 @@ fn receiver_named(error: io::Error) -> io::Error {
 }
 
 /// Time between two looks.
-const EVERY: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Looks at one connection.
 #[derive(Debug)]
@@ -185,7 +185,7 @@ impl<'a> TcpView<'a> {
 
     /// Looks when it is time to.
     pub(super) fn tick(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.last) >= EVERY {
+        if now.saturating_duration_since(self.last) >= LOOK_EVERY {
             self.last = now;
             self.store();
         }

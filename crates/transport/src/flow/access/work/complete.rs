@@ -146,7 +146,7 @@ impl<Q: Queue> AccessWork<'_, Q> {
 
 /// After a stop, what is under way is waited for as long as something comes back within so many times the
 /// longest silence so far …
-const SILENCES: u64 = 2;
+const SILENT_LATENCIES: u64 = 2;
 /// … but for no less and no more than this: the throttle of a control group or of a cloud volume holds requests back for
 /// a second and more.
 const LEAST_PATIENCE_NANOS: u64 = 3_000_000_000;
@@ -197,7 +197,7 @@ impl<Q: Queue> AccessWork<'_, Q> {
     /// on a slow one, or a throttle that deals by the second, is no hang.
     fn patience(&self, stopped: u64) -> u64 {
         let before = self.longest_silence.max(stopped.saturating_sub(self.life));
-        (SILENCES * before).clamp(LEAST_PATIENCE_NANOS, MOST_PATIENCE_NANOS)
+        (SILENT_LATENCIES * before).clamp(LEAST_PATIENCE_NANOS, MOST_PATIENCE_NANOS)
     }
 
     /// Every file that may have been written goes to its device.
