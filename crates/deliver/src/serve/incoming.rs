@@ -203,17 +203,17 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 /// A client that goes on with a part does so within this.
-const LONGEST_UNFINISHED: Duration = Duration::from_secs(24 * 3600);
+const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// Removes those that are old, now and each time that `every` is over, until the server ends.
 pub(super) fn remove_old_parts(shared: &Shared<'_>, every: Duration) {
     let started = clock::date();
     loop {
-        let removed = shared.tree.remove_unfinished(clock::date() - LONGEST_UNFINISHED, shared.stop);
+        let removed = shared.tree.remove_unfinished(clock::date() - STALE, shared.stop);
         for (path, bytes) in removed {
             tracing::info!(path = %path.display(), bytes, "an unfinished file of more than a day was removed");
             // What was there before the start was never counted.
-            if clock::date() - LONGEST_UNFINISHED > started {
+            if clock::date() - STALE > started {
                 shared.incoming.gave_back(bytes);
             }
         }
@@ -254,8 +254,7 @@ mod tests {
                 let path = folder.path().join(format!(".{number}.linerate-part"));
                 std::fs::write(&path, "text").expect("written");
                 let file = std::fs::File::open(&path).expect("opened");
-                file.set_modified(SystemTime::now() - LONGEST_UNFINISHED - Duration::from_secs(2))
-                    .expect("a time");
+                file.set_modified(SystemTime::now() - STALE - Duration::from_secs(2)).expect("a time");
                 let begun = Instant::now();
                 while path.exists() && begun.elapsed() < Duration::from_secs(60) {
                     std::thread::sleep(Duration::from_millis(2));

@@ -70,7 +70,7 @@ pub(super) fn count(value: &str) -> Fact<u64> {
     }
 }
 
-const SOFTNET_PATH: &str = "/proc/net/softnet_stat";
+const SOFTNET: &str = "/proc/net/softnet_stat";
 /// More CPUs than the kernel can be built for.
 const MOST_CORES: usize = 8192;
 
@@ -94,8 +94,8 @@ pub struct SoftnetCounters {
 
 pub(super) fn read_softnet(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
     let holds =
-        |text: String| Fact::from_option(parse_softnet(&text), format!("{SOFTNET_PATH}: holds no counters"));
-    sysroot.fact(SOFTNET_PATH).and_then(holds)
+        |text: String| Fact::from_option(parse_softnet(&text), format!("{SOFTNET}: holds no counters"));
+    sysroot.fact(SOFTNET).and_then(holds)
 }
 
 /// One line of hexadecimal words a CPU: processed, dropped, squeezed, …, flow limit as the eleventh,

@@ -87,12 +87,12 @@ impl ReproducedFigure {
     }
 
     pub fn differs(&self) -> bool {
-        self.ratio.is_some_and(|ratio| (ratio - 1.0).abs() > SAME_FIGURE_SHARE)
+        self.ratio.is_some_and(|ratio| (ratio - 1.0).abs() > SAME)
     }
 }
 
 /// Two figures less than this share apart are the same: papers print three digits.
-const SAME_FIGURE_SHARE: f64 = 0.02;
+const SAME: f64 = 0.02;
 
 /// Under what the figures were taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -150,9 +150,7 @@ pub fn causes_here(
     for (name, here, there) in parts.iter().filter(|(_, here, there)| here != there) {
         add(CauseKind::Part, format!("{here} {name} here, {there} in the paper"));
     }
-    if let Some([ours, theirs]) =
-        planned.filter(|[ours, theirs]| (ours / theirs - 1.0).abs() > SAME_FIGURE_SHARE)
-    {
+    if let Some([ours, theirs]) = planned.filter(|[ours, theirs]| (ours / theirs - 1.0).abs() > SAME) {
         let show = |rate| published.show(rate);
         let words =
             format!("the parts here allow {} by their data sheets, the paper's {}", show(ours), show(theirs));

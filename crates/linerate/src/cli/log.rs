@@ -28,8 +28,7 @@ const VERBOSE_LEVEL: LevelFilter = LevelFilter::INFO;
 
 /// Starts logging, where it is asked for.
 pub(super) fn start(file: Option<&Path>, verbose: bool, output: &Output) -> Result<(), Failure> {
-    let asked =
-        std::env::var_os(LOG_VARIABLE).map(|text| Levels::parse(&text.to_string_lossy())).transpose()?;
+    let asked = std::env::var_os(VARIABLE).map(|text| Levels::parse(&text.to_string_lossy())).transpose()?;
     let levels = match (asked, file) {
         (Some(levels), _) => levels,
         (None, Some(_)) => Levels::all(FILE_LEVEL),
@@ -116,7 +115,7 @@ impl Visit for Fields {
 }
 
 /// Environment variable that turns logging on.
-pub(super) const LOG_VARIABLE: &str = "LINERATE_LOG";
+pub(super) const VARIABLE: &str = "LINERATE_LOG";
 
 /// The crates that log.
 const CRATES: [&str; 14] = [
@@ -194,7 +193,7 @@ fn level_named(word: &str) -> Option<LevelFilter> {
 fn nonsense(word: &str) -> Failure {
     let word: String = word.chars().take(40).collect();
     Failure::Usage(format!(
-        "{LOG_VARIABLE}: “{word}” is not a level: write error, warn, info, debug, trace or off, or CRATE=LEVEL with one of {}; \
+        "{VARIABLE}: “{word}” is not a level: write error, warn, info, debug, trace or off, or CRATE=LEVEL with one of {}; \
          a comma between several",
         CRATES.join(", ")
     ))

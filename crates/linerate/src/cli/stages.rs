@@ -36,7 +36,7 @@ const USUAL_SECONDS: f64 = 2.0;
 /// A grid that takes longer is announced, …
 const LONG_SECONDS: f64 = 120.0;
 /// … and one of this many measurements, where nobody knows how long each takes.
-const MANY_MEASUREMENTS: u64 = 100;
+const MANY: u64 = 100;
 
 /// Measures, prints, saves.
 pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
@@ -47,8 +47,7 @@ pub(super) fn disk(args: &DiskArgs, output: &Output) -> Result<u8, Failure> {
     parts.iter_mut().for_each(|(_, spec)| spec.best_alone.clone_from(&best));
     for (_, spec) in &parts {
         let grid = spec.time()?;
-        let long =
-            grid.seconds.map_or(grid.measurements >= MANY_MEASUREMENTS, |seconds| seconds >= LONG_SECONDS);
+        let long = grid.seconds.map_or(grid.measurements >= MANY, |seconds| seconds >= LONG_SECONDS);
         if long {
             output.complain(&grid.sentence());
         }

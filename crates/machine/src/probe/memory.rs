@@ -70,7 +70,7 @@ fn node(sysroot: &Sysroot, id: u32, count: usize) -> NumaNode {
 }
 
 /// Largest distance that the table can hold; it stands for "out of reach".
-const LARGEST_DISTANCE: u32 = 255;
+const FARTHEST: u32 = 255;
 
 /// Distances from one node to each node that is online, in the order of their ids.
 ///
@@ -81,10 +81,8 @@ fn distances(sysroot: &Sysroot, directory: &Path, nodes: usize) -> Fact<Vec<u32>
 }
 
 fn parse(text: &str, nodes: usize) -> Fact<Vec<u32>> {
-    let figures: Option<Vec<u32>> = text
-        .split_ascii_whitespace()
-        .map(|word| word.parse().ok().filter(|far| *far <= LARGEST_DISTANCE))
-        .collect();
+    let figures: Option<Vec<u32>> =
+        text.split_ascii_whitespace().map(|word| word.parse().ok().filter(|far| *far <= FARTHEST)).collect();
     match figures {
         Some(figures) if figures.len() == nodes => Fact::Known(figures),
         Some(figures) => {

@@ -119,25 +119,24 @@ const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and
 /// before 3.10.
-const OPENING_WORDS: [[u8; 4]; 4] =
+const CONNECT: [[u8; 4]; 4] =
     [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
 /// What a server answers.
-const OPENING_ANSWERS: [[u8; 4]; 4] =
-    [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
+const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 
 /// The datagram that opens a stream.
 pub(crate) fn connect_message() -> [u8; 4] {
-    OPENING_WORDS[0]
+    CONNECT[0]
 }
 
 /// Whether a datagram opens a stream; and what to answer.
 pub(crate) fn answer(datagram: &[u8]) -> Option<[u8; 4]> {
-    OPENING_WORDS.iter().position(|message| message == datagram).map(|which| OPENING_ANSWERS[which])
+    CONNECT.iter().position(|message| message == datagram).map(|which| REPLY[which])
 }
 
 /// Whether a datagram is a server's answer.
 pub(crate) fn is_reply(datagram: &[u8]) -> bool {
-    OPENING_ANSWERS.iter().any(|reply| reply == datagram)
+    REPLY.iter().any(|reply| reply == datagram)
 }
 
 fn since_epoch(time: SystemTime) -> i64 {

@@ -200,7 +200,7 @@ const REFUSED_STATUS: i32 = 79;
 
 /// What the shell there does; the program comes by its standard input. It has no quote and no exclamation mark in it, for
 /// shells of any kind hand it to `sh`. A file that can be run from the folder shows that it is not mounted noexec.
-const BRING_SCRIPT: &str = "umask 077; no() { echo \"$*\" >&2; exit STATUS; }; is=$(uname -sm); \
+const SHELL: &str = "umask 077; no() { echo \"$*\" >&2; exit STATUS; }; is=$(uname -sm); \
     [ \"$is\" = \"PLATFORM\" ] || no \"it is $is, and this program is for PLATFORM: install linerate there\"; \
     for under in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do \
     into=$(mktemp -d \"$under/linerate.XXXXXX\" 2>/dev/null) || continue; program=$into/linerate; \
@@ -314,8 +314,7 @@ fn shell(program: &[u8], words: &str) -> String {
         ("SUM", sum),
         ("WORDS", words.into()),
     ];
-    let filled =
-        values.iter().fold(BRING_SCRIPT.to_string(), |text, (name, value)| text.replace(name, value));
+    let filled = values.iter().fold(SHELL.to_string(), |text, (name, value)| text.replace(name, value));
     format!("exec sh -c '{filled}'")
 }
 

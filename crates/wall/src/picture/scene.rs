@@ -6,7 +6,7 @@
 //! arithmetic for each line; no line costs more than its copy and what moves over it.
 
 use super::stamp::{Proof, Wrong, room_for_stamp, stamp_and_sum};
-use super::texture::{Ball, CHARACTER_HEIGHT, Texture, text_width, write_text};
+use super::texture::{Ball, HIGH, Texture, text_width, write_text};
 use crate::geometry::{FrameRate, PIXEL_BYTES, Size, TileId, WallGrid};
 
 /// A full turn of a phase.
@@ -171,7 +171,7 @@ impl TestPicture {
         let (width, height) = (size.width as usize, size.height as usize);
         let scale = (height / 150).min(width / 200).max(1);
         let (name, number) = (format!("{tile} {frame:06}"), self.time(frame));
-        let (high, gap) = (CHARACTER_HEIGHT * scale, 3 * scale);
+        let (high, gap) = (HIGH * scale, 3 * scale);
         let wide = text_width(&name, 2 * scale).max(text_width(&number, scale)) + 2 * gap;
         let tall = 3 * high + 3 * gap;
         // Half of the tile is the stamp's and the picture's.

@@ -144,12 +144,12 @@ fn shade(column: usize, row: usize, radius: f64) -> [u8; 4] {
 }
 
 /// Dots of a character, and those from one to the next.
-const CHARACTER_WIDTH: usize = 5;
-pub(super) const CHARACTER_HEIGHT: usize = 7;
-const CHARACTER_STEP: usize = CHARACTER_WIDTH + 1;
+const WIDE: usize = 5;
+pub(super) const HIGH: usize = 7;
+const STEP: usize = WIDE + 1;
 
 /// Seven rows of five dots, the highest of five bits at the left.
-fn dots(character: char) -> [u8; CHARACTER_HEIGHT] {
+fn dots(character: char) -> [u8; HIGH] {
     match character {
         '0' => [0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e],
         '1' => [0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e],
@@ -165,13 +165,13 @@ fn dots(character: char) -> [u8; CHARACTER_HEIGHT] {
         'c' => [0x00, 0x00, 0x0e, 0x10, 0x10, 0x11, 0x0e],
         ':' => [0x00, 0x0c, 0x0c, 0x00, 0x0c, 0x0c, 0x00],
         '.' => [0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x0c],
-        _ => [0; CHARACTER_HEIGHT],
+        _ => [0; HIGH],
     }
 }
 
 /// Pixels that a text takes in width, without the gap behind its last character.
 pub(super) fn text_width(text: &str, scale: usize) -> usize {
-    (text.chars().count() * CHARACTER_STEP).saturating_sub(1) * scale
+    (text.chars().count() * STEP).saturating_sub(1) * scale
 }
 
 /// Writes a text with its upper left corner at (`left`, `top`), all channels of this tone; what is outside of
@@ -184,13 +184,11 @@ pub(super) fn write_text(
     tone: u8,
     text: &str,
 ) {
-    for (line, pixels) in
-        frame.chunks_exact_mut(size.line_bytes()).skip(top).take(CHARACTER_HEIGHT * scale).enumerate()
-    {
+    for (line, pixels) in frame.chunks_exact_mut(size.line_bytes()).skip(top).take(HIGH * scale).enumerate() {
         for (index, character) in text.chars().enumerate() {
             let row = dots(character)[line / scale];
-            for dot in (0..CHARACTER_WIDTH).filter(|dot| row >> (CHARACTER_WIDTH - 1 - dot) & 1 == 1) {
-                let from = (left + (index * CHARACTER_STEP + dot) * scale) * PIXEL_BYTES;
+            for dot in (0..WIDE).filter(|dot| row >> (WIDE - 1 - dot) & 1 == 1) {
+                let from = (left + (index * STEP + dot) * scale) * PIXEL_BYTES;
                 let to = (from + scale * PIXEL_BYTES).min(pixels.len());
                 pixels.get_mut(from..to).unwrap_or_default().fill(tone);
             }

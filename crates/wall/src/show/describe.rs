@@ -179,7 +179,7 @@ const USUAL_RATES: [(u32, u32); 15] = [
     (144, 1),
 ];
 /// Frames that are looked at: the first ones may have gaps.
-const FRAMES_LOOKED_AT: u8 = 8;
+const FRAMES: u8 = 8;
 
 /// Guesses the rate from timestamps.
 #[derive(Debug, Default)]
@@ -195,10 +195,7 @@ impl RateGuess {
         let last = self.last.replace(timestamp)?;
         let units = timestamp.wrapping_sub(last);
         let sensible = (1..=90_000 * 60).contains(&units);
-        if self.looked >= FRAMES_LOOKED_AT
-            || !sensible
-            || self.shortest.is_some_and(|shortest| shortest <= units + 1)
-        {
+        if self.looked >= FRAMES || !sensible || self.shortest.is_some_and(|shortest| shortest <= units + 1) {
             self.looked = self.looked.saturating_add(1);
             return None;
         }

@@ -275,7 +275,7 @@ impl View {
 }
 
 /// What shows nothing, and so needs no display.
-const WITHOUT_DISPLAY: &str = "--window none, --verify or --write FILE";
+const WITHOUT: &str = "--window none, --verify or --write FILE";
 
 /// The words ask for windows, or for nothing else.
 fn is_wanted(args: &ShowArgs) -> bool {
@@ -311,12 +311,5 @@ fn open_window(
         false => WindowPlacement::FullScreen { output },
     };
     let name = spec.tile.map_or_else(|| spec.listen.to_string(), |tile| tile.to_string());
-    ScreenWindow::open(ScreenWindowSpec {
-        place,
-        name,
-        frame: spec.size,
-        index,
-        screens,
-        without: WITHOUT_DISPLAY,
-    })
+    ScreenWindow::open(ScreenWindowSpec { place, name, frame: spec.size, index, screens, without: WITHOUT })
 }

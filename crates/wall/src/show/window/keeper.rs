@@ -207,7 +207,7 @@ fn title(window_title: &WindowTitle, rate: Option<f64>, dropped: u64) -> String 
 
 /// Numbers of keys' symbols (keysymdef.h).
 const ESCAPE: u32 = 0xff1b;
-const END_KEYS: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
+const ENDS: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
 const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
 
 /// What a key asks for.
@@ -232,11 +232,7 @@ impl Keys {
         let per_key = usize::from(mapping.keysyms_per_keycode).max(1);
         let wish = |symbols: &[u32]| {
             let any = |of: &[u32]| symbols.iter().any(|symbol| of.contains(symbol));
-            if any(&END_KEYS) {
-                Some(WindowKey::End)
-            } else {
-                any(&FULL_SCREEN).then_some(WindowKey::FullScreen)
-            }
+            if any(&ENDS) { Some(WindowKey::End) } else { any(&FULL_SCREEN).then_some(WindowKey::FullScreen) }
         };
         let keys = (first..=u8::MAX).zip(mapping.keysyms.chunks(per_key));
         Ok(Keys { wishes: keys.filter_map(|(key, symbols)| Some((key, wish(symbols)?))).collect() })
