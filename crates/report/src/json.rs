@@ -5,7 +5,6 @@ use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
 use linerate_interop as interop;
 use linerate_measure::measure::Stage;
-use linerate_measure::run::fleet::FleetResult;
 use linerate_measure::run::{Run, SCHEMA};
 use serde::Serialize;
 use std::io::Read;
@@ -63,7 +62,7 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
              `linerate run` again, or give {OTHER_TOOLS}",
             error.line(),
             error.column(),
-            reason(&error)
+            without_position(&error)
         ))
     })?;
     check_schema(&value, file)?;
@@ -73,16 +72,16 @@ pub fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
              written by another tool; give the {FILE_NAME} that linerate left",
             error.line(),
             error.column(),
-            reason(&error)
+            without_position(&error)
         ))
     })
 }
 
-/// Of the fields of a fleet, which are beside those of every run, serde passes over what it cannot read.
+/// The fields of a fleet are beside those of every run.
 fn whole(bytes: &[u8]) -> Result<Run, serde_json::Error> {
-    let run: Run = serde_json::from_slice(bytes)?;
-    if run.stage == Some(Stage::Fleet) && run.fleet.is_none() {
-        serde_json::from_slice::<FleetResult>(bytes)?;
+    let mut run: Run = serde_json::from_slice(bytes)?;
+    if run.stage == Some(Stage::Fleet) {
+        run.fleet = Some(serde_json::from_slice(bytes)?);
     }
     Ok(run)
 }
@@ -186,7 +185,7 @@ fn brief(text: &str) -> String {
 }
 
 /// serde_json's message without the position that it repeats at its end.
-fn reason(error: &serde_json::Error) -> String {
+pub fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
         Some(end) => text[..end].to_string(),

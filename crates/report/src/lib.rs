@@ -51,7 +51,7 @@ pub use explain::screen as explanation;
 pub use fio::json as fio_json;
 pub use flow::{FlowReport, MeasuredOn, WhatIfStep, wall_screen as wall_plan};
 pub use folder::{Compared, Folder, Product};
-pub use json::{parse, read, write as json};
+pub use json::{parse, read, without_position, write as json};
 pub use map::{plan_svg, svg as map_svg};
 pub use paper::{measured_figure, page as reproduced_html, screen as reproduced};
 pub use raid::{checked as raid_check, layout as raid};

@@ -351,15 +351,12 @@ pub(super) fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failu
 /// The machine of `linerate probe --json`, or that of a run.
 fn machine(text: &str, file: &Path) -> Result<Machine, Failure> {
     let shown = file.display();
-    let wrong = |error: serde_json::Error| {
+    let wrong = |error: String| {
         Failure::Usage(format!(
             "{shown} is neither a machine as `linerate probe --json` prints it nor a run.json: {error}"
         ))
     };
-    let mut value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
-    let machine = match value.get_mut("machine") {
-        Some(machine) => machine.take(),
-        None => value,
-    };
-    serde_json::from_value(machine).map_err(wrong)
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    Machine::of_json(value.get("machine").unwrap_or(&value))
+        .map_err(|error| wrong(linerate_report::without_position(&error)))
 }

@@ -57,7 +57,7 @@ enum Reason {
 fn fill_by(machine: Machine, more: &Value, reason: Reason) -> Machine {
     let Ok(mut filled) = serde_json::to_value(&machine) else { return machine };
     fill_value("", &mut filled, more, reason);
-    let Ok(mut filled) = serde_json::from_value::<Machine>(filled) else { return machine };
+    let Ok(mut filled) = Machine::of_json(&filled) else { return machine };
     filled.pci.sort_by(|a, b| (a.address.len(), &a.address).cmp(&(b.address.len(), &b.address)));
     filled.nics.sort_by(|a, b| in_order(&a.name, &b.name));
     filled.disks.sort_by(|a, b| in_order(&a.name, &b.name));

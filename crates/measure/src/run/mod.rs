@@ -86,8 +86,9 @@ pub struct Run {
     /// `serve`: what was asked for and how it went out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<ServedResult>,
-    /// `fleet`: the members, and the rates between them.
-    #[serde(flatten)]
+    /// `fleet`: the members, and the rates between them; who reads a run reads them by themselves, so that what is
+    /// wrong in them is said, and not passed over.
+    #[serde(flatten, skip_deserializing)]
     pub fleet: Option<Box<FleetResult>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,

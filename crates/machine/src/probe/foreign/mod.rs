@@ -147,7 +147,7 @@ impl Sources {
         let mut interfaces_are_listed = machine.as_ref().is_some_and(on_function) || has(ListingKind::IpLink);
         for part in self.parts()? {
             machine = match machine {
-                None => serde_json::from_value(part).ok(),
+                None => Machine::of_json(&part).ok(),
                 Some(machine) => Some(fill::fill(machine, &part)),
             };
         }

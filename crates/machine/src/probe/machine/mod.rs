@@ -53,6 +53,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Of its JSON, by way of text: what reads a machine out of a file then reads this one, too, and is compiled once.
+    pub fn of_json(value: &serde_json::Value) -> serde_json::Result<Self> {
+        serde_json::from_slice(&serde_json::to_vec(value)?)
+    }
+
     /// The disk of this name.
     pub fn disk(&self, name: &str) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.name == name)
