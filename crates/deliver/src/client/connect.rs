@@ -1,10 +1,9 @@
 //! A connection is opened to one of the addresses of a host: the next is tried beside one that is silent
 //! (RFC 8305), so that a dead one costs a short while, and only once.
 
-use super::ClientSettings;
 use super::settings::TakenAddress;
+use super::{ClientSettings, TransferError};
 use crate::dialled::AwaitedConnections;
-use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use linerate_system::clock;
 use linerate_system::readiness::begin_connect;
@@ -49,7 +48,7 @@ struct Attempt {
 pub(super) fn connect(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
-) -> Result<(TcpStream, TakenAddress), GetError> {
+) -> Result<(TcpStream, TakenAddress), TransferError> {
     if let Some(awaited) = &settings.awaited {
         return opened_by_other_end(settings, url, awaited);
     }
@@ -77,7 +76,7 @@ pub(super) fn connect(
             continue;
         }
         if attempts.is_empty() {
-            return Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) });
+            return Err(TransferError::Unreachable { authority: url.authority(), why: reasons(failures) });
         }
         settings.check_stop()?;
         if let Some(open) = first_answer(settings, url, &mut attempts, &mut failures)? {
@@ -91,7 +90,7 @@ pub(super) fn connect(
 fn connect_without_sockets(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
-) -> Option<Result<(TcpStream, TakenAddress), GetError>> {
+) -> Option<Result<(TcpStream, TakenAddress), TransferError>> {
     let (mut tried, mut failures) = (Vec::new(), Vec::new());
     while let Some(taken) = settings.book.take(url, &tried, settings.keeps_to_one) {
         match crate::tests::network::connected()? {
@@ -103,7 +102,7 @@ fn connect_without_sockets(
         }
         tried.push(taken.address);
     }
-    Some(Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) }))
+    Some(Err(TransferError::Unreachable { authority: url.authority(), why: reasons(failures) }))
 }
 
 /// Whatever host a URL names, it is the other end's.
@@ -111,8 +110,8 @@ fn opened_by_other_end(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
     awaited: &AwaitedConnections,
-) -> Result<(TcpStream, TakenAddress), GetError> {
-    let no_connection = |why: String| GetError::Unreachable { authority: url.authority(), why };
+) -> Result<(TcpStream, TakenAddress), TransferError> {
+    let no_connection = |why: String| TransferError::Unreachable { authority: url.authority(), why };
     let came = awaited.next(settings.stop).and_then(|stream| Ok((stream.peer_addr()?, stream)));
     settings.check_stop()?;
     let (peer, stream) =
@@ -148,8 +147,8 @@ fn first_answer(
     url: &HttpUrl,
     attempts: &mut Vec<Attempt>,
     failures: &mut Vec<String>,
-) -> Result<Option<(TcpStream, TakenAddress)>, GetError> {
-    let broken = |error| GetError::broken(url, error);
+) -> Result<Option<(TcpStream, TakenAddress)>, TransferError> {
+    let broken = |error| TransferError::broken(url, error);
     let patience = CONNECT.min(settings.timeout);
     let (mut waiting, mut open, is_alone) = (Vec::new(), None, attempts.len() == 1);
     for attempt in attempts.drain(..) {

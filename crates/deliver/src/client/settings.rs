@@ -2,9 +2,9 @@
 //! and the addresses of each host name: which of them answer, and how many connections each has, so that the
 //! next one goes where it is of use.
 
+use super::TransferError;
 use crate::dialled::AwaitedConnections;
 use crate::flow_sockets::FlowSockets;
-use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
@@ -107,12 +107,12 @@ impl<'a> ClientSettings<'a> {
     }
 
     /// The authorities are read with the first connection that needs them.
-    pub(super) fn tls(&self) -> Result<&ClientTls, GetError> {
+    pub(super) fn tls(&self) -> Result<&ClientTls, TransferError> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
     }
 
-    pub(crate) fn check_stop(&self) -> Result<(), GetError> {
-        if self.stop.is_ended() { Err(GetError::Interrupted) } else { Ok(()) }
+    pub(crate) fn check_stop(&self) -> Result<(), TransferError> {
+        if self.stop.is_ended() { Err(TransferError::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -191,12 +191,12 @@ enum AddressState {
 
 impl AddressBook {
     /// The addresses of the URL's host; looked up once.
-    pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), GetError> {
+    pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), TransferError> {
         if lock(&self.hosts).contains_key(&key(url)) {
             return Ok(());
         }
         let found = resolve_all(&url.host, url.port)
-            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
+            .map_err(|why| TransferError::Unreachable { authority: url.authority(), why: why.to_string() })?;
         self.enter(url, &found, nic);
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! What a copy makes once its files are there: links, further names of files, and last what folders have, the deepest
 //! first. Below the folder of the copy and nowhere else, by openat2, and through no link.
 
-use super::error::GetError;
 use super::finished_files::FinishedFiles;
 use super::part::part_path;
 use super::plan::WantedFile;
 use crate::archived::{Archived, AttributeFailures, MODE, OWNER, TIME};
+use crate::client::TransferError;
 use linerate_system::attributes::set_link_time;
 use linerate_system::beneath::ConfinedFolder;
 use linerate_system::landing::sync_file_system;
@@ -80,12 +80,13 @@ impl ArchivedNames {
         for (wanted, link) in &self.links {
             match make(output, wanted, link, replace, failures) {
                 Ok(is_new) => finished.link_made(wanted, is_new),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    finished.failed(wanted, GetError::AlreadyThere { path: wanted.destination.clone() }, 0);
-                }
                 Err(error) => {
                     let path = wanted.destination.clone();
-                    finished.failed(wanted, GetError::Destination { path, error }, 0);
+                    let error = match error.kind() {
+                        io::ErrorKind::AlreadyExists => TransferError::AlreadyThere { path },
+                        _ => TransferError::Destination { path, error },
+                    };
+                    finished.failed(wanted, error, 0);
                 }
             }
         }

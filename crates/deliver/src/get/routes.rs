@@ -1,8 +1,7 @@
 //! The routes by which streams fetch, one for each NIC: what each brought and how fast, and which of them bring nothing
 //! any more.
 
-use super::error::GetError;
-use crate::client::{ClientSettings, LocalNic};
+use crate::client::{ClientSettings, LocalNic, TransferError};
 use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::diagnose::Bottleneck;
@@ -121,16 +120,16 @@ impl<'a> Routes<'a> {
     /// Does something over the first route that is not to blame where it fails.
     pub(super) fn by_any<T>(
         &'a self,
-        mut work: impl FnMut(&'a ClientSettings<'a>) -> Result<T, GetError>,
-    ) -> Result<T, GetError> {
+        mut work: impl FnMut(&'a ClientSettings<'a>) -> Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
         let mut first = None;
         for route in &self.routes {
             match work(&route.settings) {
-                Err(error @ GetError::Unreachable { .. }) => drop(first.get_or_insert(error)),
+                Err(error @ TransferError::Unreachable { .. }) => drop(first.get_or_insert(error)),
                 done => return done,
             }
         }
-        Err(first.unwrap_or(GetError::Interrupted))
+        Err(first.unwrap_or(TransferError::Interrupted))
     }
 
     /// Bytes came over a route, for which a stream had waited and worked this long.
@@ -150,7 +149,7 @@ impl<'a> Routes<'a> {
 
     /// A try over a route failed after it had brought this many bytes. True: the route is to blame, not the file, for
     /// there are others; after some tries in a row it is left out.
-    pub(super) fn blames(&self, route: usize, error: &GetError, came: u64) -> bool {
+    pub(super) fn blames(&self, route: usize, error: &TransferError, came: u64) -> bool {
         let own = &self.routes[route];
         if came >= SOMETHING_BYTES {
             self.succeeded(route);
@@ -260,8 +259,8 @@ mod tests {
         Routes::new(settings, &vec![lo; nics], streams)
     }
 
-    fn unreachable() -> GetError {
-        GetError::Unreachable { authority: "h".into(), why: "no answer".into() }
+    fn unreachable() -> TransferError {
+        TransferError::Unreachable { authority: "h".into(), why: "no answer".into() }
     }
 
     #[test]
@@ -296,8 +295,8 @@ mod tests {
             routes.blames(0, &unreachable(), SOMETHING_BYTES);
         }
         assert!(!routes.is_lost(0));
-        assert!(!routes.blames(0, &GetError::Interrupted, 0), "no fault of a route");
-        let busy = GetError::Overloaded { url: "http://h/f".into() };
+        assert!(!routes.blames(0, &TransferError::Interrupted, 0), "no fault of a route");
+        let busy = TransferError::Overloaded { url: "http://h/f".into() };
         assert!(!routes.blames(0, &busy, 0), "the server says that of the file");
     }
 

@@ -1,6 +1,6 @@
 //! Why a file was not put.
 
-use crate::get::GetError;
+use crate::client::TransferError;
 use crate::s3::S3Location;
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use thiserror::Error;
 pub enum PutError {
     /// The connection, or what came over it.
     #[error(transparent)]
-    Client(GetError),
+    Client(TransferError),
     #[error(
         "{url}: the server is read-only; start it with: linerate serve PATH --writable --token-file FILE"
     )]
@@ -53,10 +53,10 @@ pub enum PutError {
     Interrupted,
 }
 
-impl From<GetError> for PutError {
-    fn from(error: GetError) -> Self {
+impl From<TransferError> for PutError {
+    fn from(error: TransferError) -> Self {
         match error {
-            GetError::Interrupted => PutError::Interrupted,
+            TransferError::Interrupted => PutError::Interrupted,
             error => PutError::Client(error),
         }
     }
@@ -76,7 +76,7 @@ impl PutError {
 
     /// Nothing answers at the server's address.
     pub(crate) fn is_unreachable(&self) -> bool {
-        matches!(self, PutError::Client(GetError::Unreachable { .. }))
+        matches!(self, PutError::Client(TransferError::Unreachable { .. }))
     }
 
     /// The words were wrong.

@@ -3,13 +3,12 @@
 use super::body::SentBytes;
 use super::error::PutError;
 use super::sources::SourceFile;
-use super::{PutWork, ServerKind, failed_file};
+use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, HASH};
 use crate::client::ask::connected;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
-use crate::get::GetError;
 use crate::held::{HeldBytes, sum_of};
 use crate::http::conditions::{parse_date, show_date};
 use crate::http::head::ResponseHead;
@@ -71,7 +70,7 @@ impl<'a> PutStream<'a> {
                     let verified = is_verified.then(|| HASH.into()).into_iter().collect();
                     self.report(&file, outcome, (bytes, self.kept_bytes), verified, begun);
                 }
-                Err(error) => self.failed(&file, error),
+                Err(error) => self.work.failed(&file, error),
             }
         }
     }
@@ -93,11 +92,6 @@ impl<'a> PutStream<'a> {
             verified,
             ..TransferFile::new(file.url.to_string(), file.path.clone(), outcome)
         });
-    }
-
-    pub(crate) fn failed(&self, file: &SourceFile, error: PutError) {
-        lock(&self.work.files).push(failed_file(file, &error));
-        lock(&self.work.errors).push(error);
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -162,7 +156,7 @@ impl<'a> PutStream<'a> {
             SendOutcome::Refused(head)
                 if head.status == 409 && head.headers.text("retry-after").is_some() =>
             {
-                return Err(GetError::Overloaded { url: file.url.to_string() }.into());
+                return Err(TransferError::Overloaded { url: file.url.to_string() }.into());
             }
             SendOutcome::Refused(head) => return self.refused(file, &before, head.status),
         };
@@ -256,7 +250,7 @@ impl<'a> PutStream<'a> {
         match sent {
             Ok(()) => Ok(SendOutcome::Whole(sum.map(|sum| sum.end()))),
             // It may have said why before it closed the connection.
-            Err(PutError::Client(error @ GetError::Broken { .. })) => {
+            Err(PutError::Client(error @ TransferError::Broken { .. })) => {
                 let answer = self.connection.as_mut().and_then(|open| open.answer(url).ok());
                 answer
                     .filter(|head| head.status >= 400)
@@ -300,8 +294,8 @@ impl<'a> PutStream<'a> {
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
-            503 => Err(GetError::Overloaded { url }.into()),
-            408 | 500 | 502 | 504 => Err(GetError::Status { url, status }.into()),
+            503 => Err(TransferError::Overloaded { url }.into()),
+            408 | 500 | 502 | 504 => Err(TransferError::Status { url, status }.into()),
             _ => Err(PutError::Refused { url, status }),
         }
     }

@@ -5,8 +5,7 @@ use super::error::S3Error;
 use super::location::{S3Location, file_below, file_name};
 use super::requests::{ask_text, probe};
 use super::store::S3Store;
-use crate::client::{ClientSettings, HttpConnection};
-use crate::get::error::GetError;
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::get::plan::WantedFile;
 use crate::get::{FileSelection, MOST_FILES};
 use crate::http::url::encoded;
@@ -30,17 +29,11 @@ pub(crate) fn find<'a>(
     location: &S3Location,
     output: &Path,
     selection: &mut FileSelection,
-) -> Result<(), GetError> {
+) -> Result<(), TransferError> {
     let mut prefix = location.clone();
     if !location.is_prefix() {
         let url = store.url(location);
-        match with_tries(settings, || {
-            let probed = probe(connection, settings, store, &url);
-            if probed.is_err() {
-                *connection = None;
-            }
-            probed
-        }) {
+        match with_tries(connection, settings, |connection| probe(connection, settings, store, &url)) {
             Ok(remote) => {
                 let name = location.key.rsplit('/').next().unwrap_or_default();
                 let name = file_name(name).map_err(|why| S3Error::NoName { place: location.clone(), why })?;
@@ -48,7 +41,7 @@ pub(crate) fn find<'a>(
                 selection.files.push(WantedFile::new(url, output.join(name), bytes, modified));
                 return Ok(());
             }
-            Err(GetError::NotFound { .. }) => prefix.key.push('/'),
+            Err(TransferError::NotFound { .. }) => prefix.key.push('/'),
             Err(error) => return Err(error),
         }
     }
@@ -123,7 +116,7 @@ fn list<'a>(
     settings: &'a ClientSettings<'a>,
     store: &S3Store,
     prefix: &S3Location,
-) -> Result<Vec<ListedObject>, GetError> {
+) -> Result<Vec<ListedObject>, TransferError> {
     let (mut objects, mut token, mut empty) = (Vec::new(), None::<String>, 0);
     let top = store.url(&prefix.with_key(""));
     loop {
@@ -135,15 +128,9 @@ fn list<'a>(
             after.unwrap_or_default(),
             encoded(prefix.key.as_bytes())
         ));
-        let ObjectPage { objects: page, next } = with_tries(settings, || {
+        let ObjectPage { objects: page, next } = with_tries(connection, settings, |connection| {
             let answer = ask_text(connection, settings, (store, prefix), ("GET", &url, ""), &[]);
-            let page = answer.and_then(|body| {
-                parse_list(&body).map_err(|why| S3Error::Answer { place: prefix.clone(), why }.into())
-            });
-            if page.is_err() {
-                *connection = None;
-            }
-            page
+            parse_list(&answer?).map_err(|why| S3Error::Answer { place: prefix.clone(), why }.into())
         })?;
         empty += u32::from(page.is_empty());
         objects.extend(page);
@@ -151,7 +138,7 @@ fn list<'a>(
             None => return Ok(objects),
             Some(_) if objects.len() >= MOST_FILES => {
                 let why = crate::listing::ListingError::TooMany;
-                return Err(GetError::Listing { url: prefix.to_string(), why });
+                return Err(TransferError::Listing { url: prefix.to_string(), why });
             }
             next if next == token || empty > MOST_EMPTY_PAGES => {
                 return Err(S3Error::Circle { place: prefix.clone() }.into());
@@ -161,22 +148,24 @@ fn list<'a>(
     }
 }
 
-/// Tries again what may pass, a bounded number of times.
-fn with_tries<T>(
+/// Tries again what may pass, a bounded number of times, over another connection each time.
+fn with_tries<'a, T>(
+    connection: &mut Option<HttpConnection<'a>>,
     settings: &ClientSettings<'_>,
-    mut work: impl FnMut() -> Result<T, GetError>,
-) -> Result<T, GetError> {
+    mut work: impl FnMut(&mut Option<HttpConnection<'a>>) -> Result<T, TransferError>,
+) -> Result<T, TransferError> {
     let mut retries = Retries::new(MOST_TRIES, Duration::ZERO);
     loop {
-        let error = match work() {
+        let error = match work(connection) {
             Err(error) => error,
             done => return done,
         };
-        let is_away = matches!(error, GetError::Unreachable { .. });
+        *connection = None;
+        let is_away = matches!(error, TransferError::Unreachable { .. });
         let Some(wait) = retries.failed(error.may_pass(), is_away) else { return Err(error) };
         tracing::debug!(%error, ?wait, "the store is asked again");
         if settings.stop.wait(WAITS * wait) {
-            return Err(GetError::Interrupted);
+            return Err(TransferError::Interrupted);
         }
     }
 }

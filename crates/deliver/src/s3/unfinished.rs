@@ -6,7 +6,7 @@ use super::error::S3Error;
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{OpenUpload, part_bytes_of, part_range};
-use crate::get::error::GetError;
+use crate::client::TransferError;
 use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
 use std::collections::BTreeMap;
@@ -88,8 +88,8 @@ impl PutStream<'_> {
         let place = store.place(of);
         let asked = ask_text(&mut self.connection, self.settings, (store, &place), ("GET", url, ""), &[]);
         let passes = match &asked {
-            Err(GetError::Store(error)) => matches!(**error, S3Error::SlowDown { .. }),
-            Err(error) => error.may_pass() || matches!(error, GetError::Interrupted),
+            Err(TransferError::Store(error)) => matches!(**error, S3Error::SlowDown { .. }),
+            Err(error) => error.may_pass() || matches!(error, TransferError::Interrupted),
             Ok(_) => false,
         };
         match asked {

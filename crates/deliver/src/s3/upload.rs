@@ -6,7 +6,6 @@ use super::requests::ask_text;
 use super::store::S3Store;
 use super::sums::{ObjectSum, SumAlgorithm};
 use crate::client::ClientSettings;
-use crate::get::error::GetError;
 use crate::http::url::{HttpUrl, encoded};
 use crate::patience::Retries;
 use crate::put::error::PutError;
@@ -265,18 +264,15 @@ pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upl
         settings.stop.wait(ABORT_WAITS * wait);
     };
     match aborted {
-        Ok(_) | Err(GetError::NotFound { .. }) => {}
-        Err(GetError::Store(error)) if error.is_no_upload() => {}
-        Err(why) => {
-            return Err(PutError::NotAborted {
-                place: Box::new(place),
-                id: upload.open.id.clone(),
-                why: why.to_string(),
-            });
+        Err(why) if !why.is_no_upload() => {
+            let (place, id) = (Box::new(place), upload.open.id.clone());
+            Err(PutError::NotAborted { place, id, why: why.to_string() })
+        }
+        _ => {
+            store.closed_upload(&upload.open.id);
+            Ok(())
         }
     }
-    store.closed_upload(&upload.open.id);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use super::reply::{self, Reply};
 use super::served_stream::{ServedStream, send_interim};
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::client::TransferError;
 use crate::file_bytes::FileBytes;
 use crate::file_id::FileId;
-use crate::get::GetError;
 use crate::get::part::MOST_RESUMABLE_NAME_BYTES;
 use crate::held::sum_of;
 use crate::http::conditions::parse_date;
@@ -231,17 +231,17 @@ fn begin(
     Ok(Destination { file, digest, sum })
 }
 
-fn refused(error: &GetError) -> Reply {
+fn refused(error: &TransferError) -> Reply {
     match error {
-        GetError::Busy { .. } => {
+        TransferError::Busy { .. } => {
             let reply = Reply::refused(409, "Another client puts a file of this name just now.");
             reply.line("Retry-After", 1)
         }
-        GetError::AlreadyThere { .. } => {
+        TransferError::AlreadyThere { .. } => {
             Reply::refused(409, "There is something of this name already; it is not replaced.")
         }
-        GetError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
-        GetError::Destination { error, .. } => reply::of_error(error),
+        TransferError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
+        TransferError::Destination { error, .. } => reply::of_error(error),
         _ => Reply::refused(500, "The file cannot be written."),
     }
 }

@@ -6,9 +6,8 @@
 
 mod server_bytes;
 
-use super::error::GetError;
 use super::remote::{self, Remote, RemoteFile};
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::evidence::measurement_of;
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
@@ -107,7 +106,7 @@ fn probe_file(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure>
     let settings = spec.settings(stop);
     let mut connection: Option<HttpConnection<'_>> = None;
     let found = remote::probe(&mut connection, &settings, &spec.url).map_err(|error| match error {
-        GetError::Interrupted => Failure::Interrupted,
+        TransferError::Interrupted => Failure::Interrupted,
         error => Failure::lacks(format!("source {error}")),
     })?;
     let file = match found {

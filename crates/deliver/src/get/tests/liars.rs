@@ -1,8 +1,8 @@
 //! Servers of which each lies in its own way, all the time: what comes of it is a sentence, in its time, and no file.
 
-use super::super::error::GetError;
 use super::super::plan::WantedFile;
 use super::{SERVER, TIMEOUT, fetched};
+use crate::client::TransferError;
 use crate::http::head::RequestHead;
 use crate::tests::network::{Answering, Answers, FarEnd, Sent};
 use crate::tests::server::head_of;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// What comes of a file that such a server has, how long that takes, and how often it is connected to.
-fn ended(answer: impl FnMut(&RequestHead, &mut Answers) + Clone + 'static) -> (GetError, Duration, u32) {
+fn ended(answer: impl FnMut(&RequestHead, &mut Answers) + Clone + 'static) -> (TransferError, Duration, u32) {
     let (folder, clock, connections) = (folder_in_memory(), SimulatedClock::new(), Rc::new(Cell::new(0)));
     let counted = Rc::clone(&connections);
     let url = format!("{SERVER}/file").parse().expect("a URL");
@@ -96,7 +96,7 @@ fn a_server_that_is_always_busy_is_given_up() {
             counted.set(counted.get() + 1);
             empty(503, &format!("Server: linerate/1\r\nRetry-After: {seconds}\r\n"), answers);
         });
-        assert!(matches!(error, GetError::Overloaded { .. }), "{error}");
+        assert!(matches!(error, TransferError::Overloaded { .. }), "{error}");
         assert!(
             requests.contains(&asked.get()) && connections == 1,
             "{seconds}: {} {connections}",
@@ -128,7 +128,7 @@ fn an_address_with_another_copy_is_not_asked_without_end() {
             (connections % 2 == 1).then(|| Box::new(Answering(answer)) as Box<dyn FarEnd>)
         };
         let (_, errors, ..) = fetched(vec![wanted], accept, &SimulatedClock::new());
-        assert!(matches!(errors[..], [GetError::OtherCopy { .. }]), "{errors:?}");
+        assert!(matches!(errors[..], [TransferError::OtherCopy { .. }]), "{errors:?}");
     }
 }
 

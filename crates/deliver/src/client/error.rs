@@ -1,4 +1,4 @@
-//! Why a file was not fetched.
+//! Why a transfer failed: the connection, what a server or a store answered, or the disk of this host.
 
 use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
@@ -16,7 +16,7 @@ pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 
 /// Each with the likely cause and the remedy.
 #[derive(Debug, Error)]
-pub enum GetError {
+pub enum TransferError {
     #[error("{authority}: no connection: {why}; is the server running, and the port right?")]
     Unreachable { authority: String, why: String },
     #[error("{authority}: {why}")]
@@ -116,57 +116,58 @@ pub enum GetError {
     Revoked,
 }
 
-impl GetError {
+impl TransferError {
     pub(crate) fn broken(url: &HttpUrl, error: io::Error) -> Self {
-        GetError::Broken { url: url.to_string(), error }
+        TransferError::Broken { url: url.to_string(), error }
     }
 
     /// By the server, in place of an answer.
     pub(crate) fn closed(url: &HttpUrl) -> Self {
         let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
-        GetError::broken(url, error)
+        TransferError::broken(url, error)
     }
 
     /// There was no connection, or it broke: the NIC or the path to the server may be to blame.
-    pub(super) fn is_of_route(&self) -> bool {
-        use GetError::{Broken, CutShort, Stalled, Unreachable};
+    pub(crate) fn is_of_route(&self) -> bool {
+        use TransferError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
     }
 
     /// It is of the copy that one address of a server has: another may have the file as it was.
-    pub(super) fn is_of_copy(&self) -> bool {
-        matches!(self, GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. })
+    pub(crate) fn is_of_copy(&self) -> bool {
+        use TransferError::{Changed, NotFound, OtherPart};
+        matches!(self, Changed { .. } | NotFound { .. } | OtherPart { .. })
     }
 
     /// What came of the file is of no use to another start.
-    pub(super) fn spoils_part(&self) -> bool {
-        use GetError::{Changed, Differs, NotFound, OtherSum, Sha256};
+    pub(crate) fn spoils_part(&self) -> bool {
+        use TransferError::{Changed, Differs, NotFound, OtherSum, Sha256};
         matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
     /// It is of this host's disk: the connection is as good as before.
-    pub(super) fn is_of_disk(&self) -> bool {
-        use GetError::{Destination, NameTooLong, NoSpace, SideFile};
+    pub(crate) fn is_of_disk(&self) -> bool {
+        use TransferError::{Destination, NameTooLong, NoSpace, SideFile};
         matches!(self, Destination { .. } | NameTooLong { .. } | NoSpace { .. } | SideFile { .. })
     }
 
     /// It is of one folder: others beside it may be listed.
-    pub(super) fn is_of_folder(&self) -> bool {
-        use GetError::{Folder, Listing, NotAllowed, NotFound};
+    pub(crate) fn is_of_folder(&self) -> bool {
+        use TransferError::{Folder, Listing, NotAllowed, NotFound};
         matches!(self, Folder { .. } | Listing { .. } | NotAllowed { .. } | NotFound { .. })
     }
 
     /// Of what has the name of a part or a journal, and cannot be one.
     pub(crate) fn side_file(path: &Path, why: SideFileError) -> Self {
         match why {
-            SideFileError::Io(error) => GetError::Destination { path: path.into(), error },
-            why => GetError::SideFile { path: path.into(), why },
+            SideFileError::Io(error) => TransferError::Destination { path: path.into(), error },
+            why => TransferError::SideFile { path: path.into(), why },
         }
     }
 
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
-        use GetError::{NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Status};
+        use TransferError::{NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Status};
         #[cfg(test)]
         planted!(RefusedAskedAgain, return true);
         match self {
@@ -174,14 +175,14 @@ impl GetError {
             NoHttp { .. } | OtherPart { .. } | OtherSum { .. } | Overloaded { .. } => true,
             OtherCopy { .. } | Revoked => true,
             Status { status, .. } => *status >= 500,
-            GetError::Store(error) => error.may_pass(),
+            TransferError::Store(error) => error.may_pass(),
             _ => false,
         }
     }
 
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
-        use GetError::*;
+        use TransferError::*;
         match self {
             Broken { .. } | Changed { .. } | CutShort { .. } | Differs { .. } | Interrupted => false,
             OtherCopy { .. } | OtherPart { .. } | OtherSum { .. } | Revoked | Sha256 { .. } => false,
