@@ -1,4 +1,4 @@
-//! Asks a server over a connection that may have closed meanwhile, and reads what is no file of its answers.
+//! Asks a server over a connection that may have closed meanwhile, and reads what is not a file of its answers.
 
 use super::error::{MOST_ANSWER_BYTES, TransferError};
 use super::{ClientSettings, HttpConnection};
@@ -58,7 +58,10 @@ pub(crate) fn ask_when_free<'a>(
         let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
         let is_busy = is_ours && head.status == 503 && head.keeps_alive();
         let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
-        let Some(wait) = busy_wait(begun, head.headers.text("retry-after")) else { return Ok(head) };
+        let Some(retry_after) = head.retry_after() else { return Ok(head) };
+        let Some(wait) = busy_wait(begun, retry_after) else {
+            return Err(TransferError::AlwaysBusy { url: url.to_string() });
+        };
         if method != "HEAD" {
             open.read_text(Some(length(&head, url)?), url)?;
         }
@@ -68,14 +71,14 @@ pub(crate) fn ask_when_free<'a>(
     }
 }
 
-/// Statuses that are no file.
+/// Statuses that bring no file.
 pub(crate) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), TransferError> {
     let (url, status) = (url.to_string(), head.status);
     match status {
         200 | 206 => {}
         404 | 410 => return Err(TransferError::NotFound { url }),
         401 | 403 | 407 => return Err(TransferError::NotAllowed { url, status }),
-        503 => return Err(TransferError::Overloaded { url }),
+        503 => return Err(TransferError::Overloaded { url, retry_after: None }),
         412 | 416 => return Err(TransferError::Changed { url }),
         421 => return Err(TransferError::OtherName { url }),
         _ => return Err(TransferError::Status { url, status }),
@@ -96,7 +99,7 @@ pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, Transfer
     length.ok_or_else(|| TransferError::NoLength { url: url.to_string() })
 }
 
-/// A body that is no file: of a length that is said, in chunks, or until the end of the connection.
+/// A body that is not a file: of a length that is said, in chunks, or until the end of the connection.
 pub(crate) fn read_body(
     connection: &mut HttpConnection<'_>,
     head: &ResponseHead,

@@ -69,14 +69,17 @@ pub(super) fn connect(
         };
         if let Some(taken) = next {
             tried.push(taken.address);
-            match begin(settings, taken.address) {
+            match begin_attempt(settings, taken.address) {
                 Ok(socket) => attempts.push(Attempt { socket, taken, begun: clock::now() }),
-                Err(why) => failures.push(failed(&taken, &why)),
+                Err(why) => failures.push(failure_of(&taken, &why)),
             }
             continue;
         }
         if attempts.is_empty() {
-            return Err(TransferError::Unreachable { authority: url.authority(), why: reasons(failures) });
+            return Err(TransferError::Unreachable {
+                authority: url.authority(),
+                why: all_reasons(failures),
+            });
         }
         settings.check_stop()?;
         if let Some(open) = first_answer(settings, url, &mut attempts, &mut failures)? {
@@ -98,11 +101,11 @@ fn connect_without_sockets(
                 taken.answered();
                 return Some(Ok((stream, taken)));
             }
-            Err(error) => failures.push(failed(&taken, &error.into())),
+            Err(error) => failures.push(failure_of(&taken, &error.into())),
         }
         tried.push(taken.address);
     }
-    Some(Err(TransferError::Unreachable { authority: url.authority(), why: reasons(failures) }))
+    Some(Err(TransferError::Unreachable { authority: url.authority(), why: all_reasons(failures) }))
 }
 
 /// Whatever host a URL names, it is the other end's.
@@ -120,11 +123,11 @@ fn opened_by_other_end(
     let taken = settings.book.take(url, &[], true);
     let taken = taken.ok_or_else(|| no_connection("no address".into()))?;
     taken.answered();
-    let stream = prepared(Socket::from(stream)).map_err(|error| no_connection(error.to_string()))?;
+    let stream = prepared_stream(Socket::from(stream)).map_err(|error| no_connection(error.to_string()))?;
     Ok((stream, taken))
 }
 
-fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {
+fn begin_attempt(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if let Some(nic) = &settings.nic {
         let name = || nic.name.clone();
@@ -159,10 +162,10 @@ fn first_answer(
         let is_ready = settings.stop.wait_writable(&attempt.socket, Some(time)).map_err(broken)?;
         let error = if is_ready { attempt.socket.take_error().map_err(broken)? } else { None };
         match (is_ready, error) {
-            (true, Some(error)) => failures.push(failed(&attempt.taken, &error.into())),
+            (true, Some(error)) => failures.push(failure_of(&attempt.taken, &error.into())),
             (true, None) if open.is_none() => open = Some(attempt),
             (false, _) if clock::since(attempt.begun) >= patience => {
-                failures.push(failed(&attempt.taken, &ConnectError::Silent(patience)));
+                failures.push(failure_of(&attempt.taken, &ConnectError::Silent(patience)));
             }
             _ => waiting.push(attempt),
         }
@@ -175,17 +178,17 @@ fn first_answer(
     let late = BESIDE.max(2 * clock::since(begun));
     waiting.iter().filter(|one| clock::since(one.begun) >= late).for_each(|one| one.taken.was_late());
     taken.answered();
-    let stream = prepared(socket).map_err(broken)?;
+    let stream = prepared_stream(socket).map_err(broken)?;
     Ok(Some((stream, taken)))
 }
 
-fn failed(taken_address: &TakenAddress, why: &ConnectError) -> String {
+fn failure_of(taken_address: &TakenAddress, why: &ConnectError) -> String {
     taken_address.failed();
     format!("{}: {why}", taken_address.address)
 }
 
 /// One sentence's part, also where there are many.
-fn reasons(mut failures: Vec<String>) -> String {
+fn all_reasons(mut failures: Vec<String>) -> String {
     let more = failures.len().saturating_sub(MOST_SAID);
     failures.truncate(MOST_SAID);
     match (failures.is_empty(), more) {
@@ -195,7 +198,7 @@ fn reasons(mut failures: Vec<String>) -> String {
     }
 }
 
-fn prepared(socket: Socket) -> io::Result<TcpStream> {
+fn prepared_stream(socket: Socket) -> io::Result<TcpStream> {
     socket.set_nonblocking(false)?;
     linerate_transport::admission::prepare_control(&socket)?;
     let stream = TcpStream::from(socket);

@@ -4,10 +4,12 @@ use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
 use crate::http::url::{HttpUrl, UrlError};
 use crate::listing::ListingError;
+use crate::patience::BUSY_TIME;
 use crate::tls::TlsError;
 use linerate_system::side_file::SideFileError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thiserror::Error;
 
 /// The most bytes of an answer that is not a file: a store's list has 1000 keys of 1024 bytes, each letter of them in up
@@ -34,7 +36,9 @@ pub enum TransferError {
     )]
     OtherName { url: String },
     #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
-    Overloaded { url: String },
+    Overloaded { url: String, retry_after: Option<Duration> },
+    #[error("{url}: the server was busy (503) for {} minutes; try again later", BUSY_TIME.as_secs() / 60)]
+    AlwaysBusy { url: String },
     #[error("{url}: the server answered with status {status}")]
     Status { url: String, status: u16 },
     #[error("{url}: more than {most} redirections; the server sends its clients round in circles")]
@@ -180,6 +184,15 @@ impl TransferError {
         }
     }
 
+    /// The server is busy, and named this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            TransferError::Overloaded { retry_after, .. } => *retry_after,
+            TransferError::Store(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
         use TransferError::*;
@@ -187,7 +200,9 @@ impl TransferError {
             Broken { .. } | Changed { .. } | CutShort { .. } | Differs { .. } | Interrupted => false,
             OtherCopy { .. } | OtherPart { .. } | OtherSum { .. } | Revoked | Sha256 { .. } => false,
             Stalled { .. } | Swapped { .. } => false,
-            AlreadyThere { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => true,
+            AlreadyThere { .. } | AlwaysBusy { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => {
+                true
+            }
             Destination { .. } | Folder { .. } | Listing { .. } | Location { .. } | NoHttp { .. } => true,
             LongAnswer { .. } | NameTooLong { .. } | NoLength { .. } | NoName { .. } | NoSpace { .. } => true,
             NotAllowed { .. } | NotFound { .. } | OtherName { .. } | Overloaded { .. } => true,

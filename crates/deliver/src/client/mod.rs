@@ -33,7 +33,7 @@ const MOST_INTERIM: u32 = 8;
 const LEAST_BYTES: u64 = 1 << 10;
 /// What is read at once where heads and small bodies come one after another.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The most bytes of a body that is no file.
+/// The most bytes of a body that is not a file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
 /// An open connection.
@@ -276,7 +276,7 @@ impl<'a> HttpConnection<'a> {
         Ok(taken)
     }
 
-    /// A whole body that is no file; `length` is what the head says of it.
+    /// A whole body that is not a file; `length` is what the head says of it.
     pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, TransferError> {
         self.read_whole(length, url, |_| ())
     }

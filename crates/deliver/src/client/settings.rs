@@ -192,7 +192,7 @@ enum AddressState {
 impl AddressBook {
     /// The addresses of the URL's host; looked up once.
     pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), TransferError> {
-        if lock(&self.hosts).contains_key(&key(url)) {
+        if lock(&self.hosts).contains_key(&host_and_port(url)) {
             return Ok(());
         }
         let found = resolve_all(&url.host, url.port)
@@ -215,7 +215,7 @@ impl AddressBook {
                 all.push(known(address));
             }
         }
-        lock(&self.hosts).entry(key(url)).or_insert(all);
+        lock(&self.hosts).entry(host_and_port(url)).or_insert(all);
     }
 
     /// The address that the next connection should try, with one connection more; none that was tried already.
@@ -227,14 +227,14 @@ impl AddressBook {
         keeps_to_one: bool,
     ) -> Option<TakenAddress> {
         let mut hosts = lock(&self.hosts);
-        let known = hosts.get_mut(&key(url))?;
+        let known = hosts.get_mut(&host_and_port(url))?;
         let untried = known.iter_mut().filter(|one| !tried.contains(&one.address));
         let next = untried.min_by_key(|one| {
             let is_other = keeps_to_one && !one.has_answered;
             (one.state, is_other, one.is_far, if keeps_to_one { 0 } else { one.connections })
         })?;
         next.connections += 1;
-        Some(TakenAddress { book: Arc::clone(self), key: key(url), address: next.address })
+        Some(TakenAddress { book: Arc::clone(self), key: host_and_port(url), address: next.address })
     }
 
     fn change(&self, key: &(String, u16), address: SocketAddr, change: impl FnOnce(&mut KnownAddress)) {
@@ -246,7 +246,7 @@ impl AddressBook {
     }
 }
 
-fn key(url: &HttpUrl) -> (String, u16) {
+fn host_and_port(url: &HttpUrl) -> (String, u16) {
     (url.host.clone(), url.port)
 }
 

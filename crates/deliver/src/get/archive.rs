@@ -63,7 +63,7 @@ impl ArchivedNames {
         if mode & OWN_FOLDER_MODE != OWN_FOLDER_MODE {
             let mode = Permissions::from_mode(mode & 0o7777 | OWN_FOLDER_MODE);
             // Where it may not be changed, it is as it was.
-            let _ = below(output, folder).and_then(|folder| folder.set_permissions(mode));
+            let _ = open_folder(output, folder).and_then(|folder| folder.set_permissions(mode));
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl ArchivedNames {
     ) {
         let output = if output.as_os_str().is_empty() { Path::new(".") } else { output };
         for (wanted, link) in &self.links {
-            match make(output, wanted, link, replace, failures) {
+            match make_link(output, wanted, link, replace, failures) {
                 Ok(is_new) => finished.link_made(wanted, is_new),
                 Err(error) => {
                     let path = wanted.destination.clone();
@@ -92,7 +92,7 @@ impl ArchivedNames {
         }
         self.folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.components().count()));
         for (folder, archived) in &self.folders {
-            match below(output, folder) {
+            match open_folder(output, folder) {
                 Ok(opened) => archived.set_at(&opened, failures),
                 Err(error) => failures.add(MODE, &error),
             }
@@ -103,13 +103,13 @@ impl ArchivedNames {
 }
 
 /// A folder of the copy, open.
-fn below(output: &Path, folder: &Path) -> io::Result<File> {
+fn open_folder(output: &Path, folder: &Path) -> io::Result<File> {
     let path = folder.strip_prefix(output).unwrap_or(folder);
     File::open(ConfinedFolder::open(output)?.folder(path)?.entry_path(OsStr::new(".")))
 }
 
 /// Makes one name; false where it was there.
-fn make(
+fn make_link(
     output: &Path,
     wanted: &WantedFile,
     link: &LinkTo,

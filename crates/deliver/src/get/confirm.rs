@@ -32,14 +32,14 @@ impl GetStream<'_> {
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
                         let ended = file.give_back(FileWork::Confirm(piece));
-                        return self.conclude(&file, ended, false);
+                        return self.conclude(&file, ended, None);
                     }
                 }
             }
             let first = self.confirm(&file, &piece);
             if matches!(first, Err(TransferError::Overloaded { .. } | TransferError::Broken { .. })) {
                 let ended = file.give_back(FileWork::Confirm(piece));
-                return self.conclude(&file, ended, false);
+                return self.conclude(&file, ended, None);
             }
             let first = first.map_err(|error| self.blamed(&file, error, 0));
             self.end(&file, FileWork::Confirm(piece), first);
@@ -127,7 +127,8 @@ impl GetStream<'_> {
             };
             tracing::debug!(%error, "the server did not confirm that the file is unchanged");
             self.connection = None;
-            if retries.failed(error.may_pass(), false).is_none_or(|wait| self.plan.rest(wait)) {
+            let wait = retries.failed(error.may_pass(), false, error.retry_after());
+            if wait.is_none_or(|wait| self.plan.rest(wait)) {
                 return Err(error);
             }
         }

@@ -100,7 +100,7 @@ impl FinishedFiles {
         self.report(TransferFile {
             bytes,
             kept_bytes: bytes,
-            ..ended(wanted, TransferOutcome::AlreadyThere)
+            ..report_of(wanted, TransferOutcome::AlreadyThere)
         });
         Ok(true)
     }
@@ -108,7 +108,7 @@ impl FinishedFiles {
     /// A link was made, or was there.
     pub(super) fn link_made(&self, wanted: &WantedFile, is_new: bool) {
         let outcome = if is_new { TransferOutcome::Fetched } else { TransferOutcome::AlreadyThere };
-        self.report(ended(wanted, outcome));
+        self.report(report_of(wanted, outcome));
     }
 
     /// Its name, and what it has beside its content. That comes last: with another owner it is no part any more that a
@@ -163,7 +163,7 @@ impl FinishedFiles {
                         kept_bytes: file.kept,
                         seconds: clock::since(file.begun).as_secs_f64(),
                         verified: verified.into_iter().flatten().collect(),
-                        ..ended(&file.wanted, TransferOutcome::Fetched)
+                        ..report_of(&file.wanted, TransferOutcome::Fetched)
                     });
                 }
                 Err(error) => {
@@ -198,7 +198,7 @@ impl FinishedFiles {
                     kept_bytes: file.kept_bytes(),
                     seconds: clock::since(begun).as_secs_f64(),
                     verified: verified.into_iter().flatten().collect(),
-                    ..ended(wanted, TransferOutcome::Fetched)
+                    ..report_of(wanted, TransferOutcome::Fetched)
                 });
             }
             Err(error) => self.unfinished(wanted, file, error),
@@ -246,7 +246,11 @@ impl FinishedFiles {
     /// Nothing is at the place; `there` bytes are beside it.
     pub(super) fn failed(&self, wanted: &WantedFile, error: TransferError, there: u64) {
         let outcome = if there > 0 { TransferOutcome::Unfinished } else { TransferOutcome::Failed };
-        self.report(TransferFile { bytes: there, error: Some(error.to_string()), ..ended(wanted, outcome) });
+        self.report(TransferFile {
+            bytes: there,
+            error: Some(error.to_string()),
+            ..report_of(wanted, outcome)
+        });
         lock(&self.errors).push(error);
     }
 
@@ -276,7 +280,7 @@ impl FinishedFiles {
     }
 }
 
-fn ended(wanted: &WantedFile, outcome: TransferOutcome) -> TransferFile {
+fn report_of(wanted: &WantedFile, outcome: TransferOutcome) -> TransferFile {
     TransferFile::new(wanted.url.to_string(), wanted.destination.clone(), outcome)
 }
 

@@ -72,7 +72,7 @@ const LEAST_READ_BYTES: usize = 4 << 10;
 const MOST_READ_BYTES: usize = 1 << 20;
 
 /// What is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.
@@ -112,7 +112,7 @@ pub struct GetSpec {
 pub struct FileSelection {
     pub(crate) files: Vec<WantedFile>,
     pub(crate) folders: Vec<PathBuf>,
-    /// What is no name of a file, and folders that cannot be listed.
+    /// What is not a name of a file, and folders that cannot be listed.
     pub(crate) refused: Vec<(WantedFile, TransferError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,

@@ -20,15 +20,15 @@ use std::time::{Duration, SystemTime};
 
 /// `.NAME.linerate-part` beside the place.
 pub(crate) fn part_path(destination: &Path) -> PathBuf {
-    beside(destination, PART)
+    path_beside(destination, PART)
 }
 
 /// `.NAME.linerate-journal` beside the place.
 pub(crate) fn journal_path(destination: &Path) -> PathBuf {
-    beside(destination, JOURNAL)
+    path_beside(destination, JOURNAL)
 }
 
-fn beside(destination: &Path, end: &str) -> PathBuf {
+fn path_beside(destination: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(destination.file_name().unwrap_or_default());
     name.push(end);

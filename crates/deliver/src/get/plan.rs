@@ -169,7 +169,7 @@ impl<'a> GetPlan<'a> {
         lock(&self.open).push(OpenTransfer { file, wanted, begun: clock::now() });
     }
 
-    /// The last stream of a file has its end; `land` is told what it was.
+    /// The last stream of a file has its end; `land` gets what it was.
     pub(super) fn end_file(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, Instant)) {
         let found = lock(&self.open)
             .iter()

@@ -17,6 +17,8 @@ use std::net::SocketAddr;
 
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
+/// The next part is asked for when so much of this one is still to come: more than a socket's buffers hold.
+pub(super) const AHEAD_BYTES: u64 = 16 << 20;
 
 /// What is behind a URL.
 #[derive(Clone, Debug)]
@@ -256,9 +258,6 @@ fn list_by_page<'a>(
     };
     Ok(entries.into_iter().map(entry).collect())
 }
-
-/// The next part is asked for when so much of this one is still to come: more than a socket's buffers hold.
-pub(super) const AHEAD_BYTES: u64 = 16 << 20;
 
 /// The header lines of its request; a server without parts sends all of the file.
 pub(super) fn range_lines(file: &RemoteFile, part: ByteRange) -> String {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Tries of each stream of a route that bring next to nothing before it is left out.
 const MOST_FAILURES: u32 = 5;
-/// A try that brought this many bytes is no failure of the route.
+/// A try that brought this many bytes is not a failure of the route.
 const SOMETHING_BYTES: u64 = 4 << 20;
 
 /// All routes of a transfer.
@@ -70,17 +70,17 @@ impl<'a> Route<'a> {
 
     /// Bytes per second of one of its streams while it receives; none: nothing came yet.
     fn stream_rate(&self) -> Option<f64> {
-        rate(self.bytes.load(Ordering::Relaxed), self.busy_ns.load(Ordering::Relaxed))
+        bytes_per_second(self.bytes.load(Ordering::Relaxed), self.busy_ns.load(Ordering::Relaxed))
     }
 
     /// Bytes per second of all its streams, from the first byte to the last.
     fn mean_rate(&self) -> f64 {
         let ns = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
-        rate(self.bytes.load(Ordering::Relaxed), ns).unwrap_or(0.0)
+        bytes_per_second(self.bytes.load(Ordering::Relaxed), ns).unwrap_or(0.0)
     }
 }
 
-fn rate(bytes: u64, ns: u64) -> Option<f64> {
+fn bytes_per_second(bytes: u64, ns: u64) -> Option<f64> {
     (bytes > 0 && ns > 0).then(|| bytes as f64 / (ns as f64 * 1e-9))
 }
 
@@ -296,7 +296,7 @@ mod tests {
         }
         assert!(!routes.is_lost(0));
         assert!(!routes.blames(0, &TransferError::Interrupted, 0), "no fault of a route");
-        let busy = TransferError::Overloaded { url: "http://h/f".into() };
+        let busy = TransferError::Overloaded { url: "http://h/f".into(), retry_after: None };
         assert!(!routes.blames(0, &busy, 0), "the server says that of the file");
     }
 

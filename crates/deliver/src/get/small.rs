@@ -25,7 +25,7 @@ fn sum_line(has_sums: bool) -> &'static str {
 }
 
 /// The sums that its server has of it, where it has some, are those of what came; the name of one.
-fn checked(
+fn compared_sums(
     head: &ResponseHead,
     remote: &RemoteFile,
     body: &[u8],
@@ -170,7 +170,8 @@ impl GetStream<'_> {
             windows.stream_started();
         }
         let body = connection.read_whole(Some(bytes), url, |bytes| windows.add_bytes(bytes))?;
-        let verified = checked(head, &remote, &body).inspect_err(|_| self.finished.came_again(url, bytes))?;
+        let verified =
+            compared_sums(head, &remote, &body).inspect_err(|_| self.finished.came_again(url, bytes))?;
         self.tally.add_moved(bytes);
         self.routes.add_bytes(self.route, bytes, clock::since(begun));
         self.routes.succeeded(self.route);

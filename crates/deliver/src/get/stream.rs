@@ -9,7 +9,7 @@ use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;
 use crate::blocks::SMALL_BYTES;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
-use crate::patience::{BUSY_TIME, Retries, wait_after};
+use crate::patience::{LONGEST_BUSY_WAIT, Retries, wait_after};
 use crate::stream_tally::StreamTally;
 use linerate_system::clock;
 use std::cell::Cell;
@@ -100,7 +100,7 @@ impl GetStream<'_> {
         self.routes.move_stream(lost, self.route);
         if let Some(AskedRun { file, piece, .. }) = self.ahead.take() {
             let ended = file.give_back(FileWork::Fetch(piece));
-            self.conclude(&file, ended, false);
+            self.conclude(&file, ended, None);
         }
     }
 
@@ -168,7 +168,7 @@ impl GetStream<'_> {
 
     /// A small file is fetched whole, a large one is opened for all streams.
     pub(super) fn begin(&mut self, wanted: WantedFile) {
-        let (mut retries, begun) = (Retries::new(MOST_TRIES, Duration::ZERO), clock::now());
+        let mut retries = Retries::new(MOST_TRIES, Duration::ZERO);
         loop {
             let ended = match is_small(&wanted) {
                 true => self.fetch_small(&wanted, None),
@@ -179,8 +179,8 @@ impl GetStream<'_> {
             // A connection that breaks is none of the file's; a server that is not there is at once.
             let is_away = matches!(error, TransferError::Unreachable { .. });
             let may_pass = error.may_pass() || matches!(error, TransferError::Differs { .. });
-            let may_pass = may_pass && clock::since(begun) < BUSY_TIME;
-            if retries.failed(may_pass, is_away).is_none_or(|wait| self.plan.rest(wait)) {
+            let wait = retries.failed(may_pass, is_away, error.retry_after());
+            if wait.is_none_or(|wait| self.plan.rest(wait)) {
                 return self.cannot_begin(wanted, error);
             }
         }
@@ -233,7 +233,7 @@ impl GetStream<'_> {
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);
         let ended = file.check_end();
-        self.conclude(&file, ended, false);
+        self.conclude(&file, ended, None);
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl GetStream<'_> {
         work: FileWork,
         result: Result<(), TransferError>,
     ) {
-        let failed = result.is_err();
+        let least_wait = result.as_ref().err().map(|error| error.retry_after().unwrap_or_default());
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
@@ -254,15 +254,19 @@ impl GetStream<'_> {
             }
         }
         let ended = file.done(work, result);
-        self.conclude(file, ended, failed);
+        self.conclude(file, ended, least_wait);
     }
 
-    /// What follows from a file's end, for the one who was the last at it.
-    pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
+    /// What follows from a file's end, for the one who was the last at it. `least_wait`: the work failed, and its server
+    /// wants so much time before the next.
+    pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, least_wait: Option<Duration>) {
         let failures = file.failures().max(self.routes.failures(self.route));
         match ended {
-            Ended::NotYet if failed => drop(self.plan.rest(wait_after(failures))),
-            Ended::NotYet => {}
+            Ended::NotYet => {
+                if let Some(least) = least_wait {
+                    self.plan.rest(wait_after(failures).max(least.min(LONGEST_BUSY_WAIT)));
+                }
+            }
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.check_unchanged(file);
@@ -287,10 +291,6 @@ impl GetStream<'_> {
     ) -> Result<(), TransferError> {
         let (part, lines) = (file.range_of(piece), lines_for(file, piece));
         begin_part(&mut self.connection, self.settings, &file.remote, part, &lines, is_asked)?;
-        self.receive(file, piece)
-    }
-
-    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &BlockRun) -> Result<(), TransferError> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;

@@ -191,11 +191,13 @@ impl FileTransfer {
         }
         progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
         if !self.remote.has_ranges {
-            if progress.missing.is_empty() {
+            // It comes as a whole: what others still compare of it may be what has to come again.
+            if progress.missing.is_empty() || progress.at_work > 0 {
                 return None;
             }
             progress.at_work += 1;
             progress.missing.clear();
+            progress.unconfirmed.clear();
             return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();

@@ -178,7 +178,7 @@ impl BlockWriter {
         file: &FileTransfer,
         tally: &StreamTally,
     ) -> Result<(), TransferError> {
-        // The end of a file that is no multiple goes through the page cache.
+        // The end of a file that is not a multiple goes through the page cache.
         let queue = self.queue.as_mut().filter(|_| length.is_multiple_of(ALIGNMENT));
         let Some(queue) = queue else {
             let bytes = &lease.bytes()[..length];

@@ -4,6 +4,7 @@ use crate::client::TransferError;
 use crate::s3::S3Location;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Each with the likely cause and the remedy.
@@ -77,6 +78,11 @@ impl PutError {
     /// Nothing answers at the server's address.
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(self, PutError::Client(TransferError::Unreachable { .. }))
+    }
+
+    /// The server is busy, and named this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let PutError::Client(error) = self { error.retry_after() } else { None }
     }
 
     /// The words were wrong.

@@ -112,7 +112,8 @@ impl<'a> PutStream<'a> {
             };
             self.count_no_more();
             self.connection = None;
-            match retries.failed(error.may_pass(retries.tries), error.is_unreachable()) {
+            let may_pass = error.may_pass(retries.tries);
+            match retries.failed(may_pass, error.is_unreachable(), error.retry_after()) {
                 Some(wait) if self.settings.stop.wait(wait) => return Err(PutError::Interrupted),
                 Some(_) => {}
                 None => return Err(error),
@@ -152,13 +153,7 @@ impl<'a> PutStream<'a> {
         let from = self.held_bytes(file, &content, before.len())?;
         let sum = match self.send(file, &content, &before, from)? {
             SendOutcome::Whole(sum) => sum,
-            // Another connection has it: mostly that of a client that is gone.
-            SendOutcome::Refused(head)
-                if head.status == 409 && head.headers.text("retry-after").is_some() =>
-            {
-                return Err(TransferError::Overloaded { url: file.url.to_string() }.into());
-            }
-            SendOutcome::Refused(head) => return self.refused(file, &before, head.status),
+            SendOutcome::Refused(head) => return self.refused(file, &before, &head),
         };
         let after = content.metadata().map_err(of_source)?;
         #[cfg(test)]
@@ -176,7 +171,7 @@ impl<'a> PutStream<'a> {
         match head.status {
             200 | 201 | 204 => Ok((TransferOutcome::Put, before.len())),
             422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
-            status => self.refused(file, &before, status),
+            _ => self.refused(file, &before, &head),
         }
     }
 
@@ -188,6 +183,7 @@ impl<'a> PutStream<'a> {
         let asked = file.url.with_target(&format!("{}?linerate=held", file.url.path()));
         let connection = connected(&mut self.connection, self.settings, &asked)?;
         let head = connection.ask("GET", &asked, "")?;
+        check_busy(self.work.server, file, &head)?;
         let length = head.headers.content_length().ok().flatten();
         if head.status == 200 && !head.headers.has_word("linerate", "held") {
             // It is of a version that does not know the question, and gives the file.
@@ -283,10 +279,11 @@ impl<'a> PutStream<'a> {
         &mut self,
         file: &SourceFile,
         metadata: &Metadata,
-        status: u16,
+        head: &ResponseHead,
     ) -> Result<(TransferOutcome, u64), PutError> {
         self.connection = None;
-        let url = file.url.to_string();
+        check_busy(self.work.server, file, head)?;
+        let (url, status) = (file.url.to_string(), head.status);
         match status {
             409 | 412 if self.is_there(file, metadata)? => {
                 self.count_as_there(metadata.len());
@@ -294,7 +291,7 @@ impl<'a> PutStream<'a> {
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
-            503 => Err(TransferError::Overloaded { url }.into()),
+            503 => Err(TransferError::Overloaded { url, retry_after: None }.into()),
             408 | 500 | 502 | 504 => Err(TransferError::Status { url, status }.into()),
             _ => Err(PutError::Refused { url, status }),
         }
@@ -304,6 +301,7 @@ impl<'a> PutStream<'a> {
     fn is_there(&mut self, file: &SourceFile, metadata: &Metadata) -> Result<bool, PutError> {
         let url: &HttpUrl = &file.url;
         let head = connected(&mut self.connection, self.settings, url)?.ask("HEAD", url, "")?;
+        check_busy(self.work.server, file, &head)?;
         if head.status != 200 {
             return Ok(false);
         }
@@ -314,6 +312,16 @@ impl<'a> PutStream<'a> {
             false => Err(PutError::AlreadyThere { url: url.to_string() }),
         }
     }
+}
+
+/// The server is to be asked again later, as it says itself: it has other clients, too (503), or another connection has
+/// the file, mostly that of a client that is gone (409). The time that `linerate serve` names is kept to.
+fn check_busy(server: ServerKind, file: &SourceFile, head: &ResponseHead) -> Result<(), PutError> {
+    let Some(retry_after) = head.retry_after().filter(|_| matches!(head.status, 409 | 503)) else {
+        return Ok(());
+    };
+    let retry_after = (server == ServerKind::Linerate).then_some(retry_after);
+    Err(TransferError::Overloaded { url: file.url.to_string(), retry_after }.into())
 }
 
 /// How far a file went.

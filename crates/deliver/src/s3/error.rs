@@ -9,7 +9,7 @@ use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;
 use linerate_facts::wording::counted;
 use linerate_system::clock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
 /// Codes of a store that does not have the bucket where it was asked for.
@@ -63,7 +63,7 @@ pub enum S3Error {
     #[error(
         "{place}: the store asks for fewer requests ({status} {code}), also after a while; use fewer --streams or --rate-limit"
     )]
-    SlowDown { place: S3Location, status: u16, code: String },
+    SlowDown { place: S3Location, status: u16, code: String, retry_after: Option<Duration> },
     #[error("{place}: the object is in an archive (InvalidObjectState); restore it first")]
     Archived { place: S3Location },
     #[error(
@@ -81,7 +81,7 @@ pub enum S3Error {
 }
 
 impl S3Error {
-    /// Of an answer that is no success; `fault` is what its body says, if it has one.
+    /// Of an answer that is not a success; `fault` is what its body says, if it has one.
     pub(crate) fn of(
         store: &S3Store,
         place: S3Location,
@@ -100,7 +100,9 @@ impl S3Error {
             ("PreconditionFailed", _) | (_, 412 | 416) => {
                 return TransferError::Changed { url: place.to_string() };
             }
-            ("RequestTimeTooSkewed" | "RequestExpired", _) => S3Error::Skewed { place, apart: apart(head) },
+            ("RequestTimeTooSkewed" | "RequestExpired", _) => {
+                S3Error::Skewed { place, apart: clock_gap(head) }
+            }
             (code, status) if ELSEWHERE.contains(&code) || matches!(status, 301 | 307) => {
                 match other_region {
                     Some(region) => S3Error::OtherRegion { place, region, own: store.region().into() },
@@ -119,7 +121,7 @@ impl S3Error {
                 S3Error::BadDigest { place, code }
             }
             ("SlowDown" | "ServiceUnavailable" | "ThrottlingException" | "RequestLimitExceeded", _)
-            | (_, 429 | 503) => S3Error::SlowDown { place, status, code },
+            | (_, 429 | 503) => S3Error::SlowDown { place, status, code, retry_after: head.retry_after() },
             (_, 401 | 403) => match key {
                 Some(key) => S3Error::Refused { place, key, code: named },
                 None => S3Error::RefusedAnonymous { place, code: named },
@@ -137,6 +139,11 @@ impl S3Error {
     pub(crate) fn of_fault(place: S3Location, fault: StoreFault) -> TransferError {
         let says = format!(" {}: {}", fault.code, fault.message);
         S3Error::Status { place, status: 200, code: fault.code, fault: says }.into()
+    }
+
+    /// The store asks for this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let S3Error::SlowDown { retry_after, .. } = self { *retry_after } else { None }
     }
 
     /// Another try may have it.
@@ -183,7 +190,7 @@ impl From<S3Error> for TransferError {
 }
 
 /// By its `Date` line.
-fn apart(head: &ResponseHead) -> String {
+fn clock_gap(head: &ResponseHead) -> String {
     let own = clock::date().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(theirs) = head.headers.text("date").and_then(parse_date) else { return "apart from".into() };
     let minutes = own.abs_diff(theirs) / 60;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Tries of a page, or of an object's head.
 const MOST_TRIES: u32 = 6;
-/// A store that is asked to slow down gets longer waits than a server.
+/// A store that names no time gets longer waits than a server.
 const WAITS: u32 = 2;
 /// Pages without a key; a store may send some, where many were removed.
 const MOST_EMPTY_PAGES: u32 = 1000;
@@ -161,10 +161,12 @@ fn with_tries<'a, T>(
             done => return done,
         };
         *connection = None;
-        let is_away = matches!(error, TransferError::Unreachable { .. });
-        let Some(wait) = retries.failed(error.may_pass(), is_away) else { return Err(error) };
+        let (retry_after, is_away) =
+            (error.retry_after(), matches!(error, TransferError::Unreachable { .. }));
+        let Some(wait) = retries.failed(error.may_pass(), is_away, retry_after) else { return Err(error) };
+        let wait = if retry_after.is_some() { wait } else { WAITS * wait };
         tracing::debug!(%error, ?wait, "the store is asked again");
-        if settings.stop.wait(WAITS * wait) {
+        if settings.stop.wait(wait) {
             return Err(TransferError::Interrupted);
         }
     }
@@ -173,29 +175,51 @@ fn with_tries<'a, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::network::{self, Answering, Answers, FarEnd};
+    use crate::tests::server::head_of;
+    use crate::tls::TlsTrust;
+    use linerate_system::clock::simulated::SimulatedClock;
+    use linerate_system::stop::Stop;
+
+    /// After the time that it names, five minutes in all; where it names none, six times.
+    #[test]
+    fn a_store_that_asks_for_fewer_requests_is_waited_for() {
+        let store = S3Store::at("http://10.1.1.1/".parse().expect("a URL"), "r".into(), None);
+        let prefix = S3Location { bucket: "b".into(), key: "set/".into() };
+        for (lines, seconds) in [("", 6..7), ("Retry-After: 7\r\n", 300..311)] {
+            let (clock, stop) = (SimulatedClock::new(), Stop::new());
+            let _entered = clock.enter();
+            let settings =
+                ClientSettings::new(&stop, Duration::from_secs(5), 1 << 20, None, TlsTrust::default());
+            let answer = move |_: &_, answers: &mut Answers| {
+                answers.push_back(head_of(503, &format!("{lines}Content-Length: 0\r\n")));
+            };
+            let accept = move || Some(Box::new(Answering(answer)) as Box<dyn FarEnd>);
+            let listed = network::with(accept, || list(&mut None, &settings, &store, &prefix));
+            let error = listed.expect_err("busy");
+            let is_slowed =
+                matches!(&error, TransferError::Store(error) if matches!(**error, S3Error::SlowDown { .. }));
+            assert!(
+                is_slowed && seconds.contains(&clock.passed().as_secs()),
+                "{error}: {:?}",
+                clock.passed()
+            );
+        }
+    }
 
     #[test]
     fn objects_get_places_and_keys_that_lead_out_are_refused() {
         let store = S3Store::at("http://h:1/".parse().expect("a URL"), "r".into(), None);
         let prefix = S3Location { bucket: "b".into(), key: "set/".into() };
-        let keys = [
-            "set/",
-            "set/a",
-            "set/sub/b",
-            "set/empty/",
-            "set/../../x",
-            "set//y",
-            "set/a/under",
-            "other/z",
-            "set/full/",
-        ];
-        let object = |key: &&str| ListedObject {
+        let keys =
+            "set/ set/a set/sub/b set/empty/ set/../../x set//y set/a/under other/z set/full/".split(' ');
+        let object = |key: &str| ListedObject {
             key: key.to_string(),
             bytes: if key.ends_with('/') && !key.contains("full") { 0 } else { 3 },
             modified: None,
         };
         let mut found = FileSelection::default();
-        add_objects(keys.iter().map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
+        add_objects(keys.map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
         let places: Vec<_> =
             found.files.iter().map(|file| file.destination.to_str().expect("UTF-8")).collect();
         assert_eq!(places, ["/o/set/sub/b", "/o/set/a/under"]);

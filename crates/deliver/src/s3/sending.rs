@@ -295,7 +295,7 @@ impl PutStream<'_> {
         match head.status {
             200 => {}
             404 => return Ok(false),
-            // Who may only write is not told; the store itself refuses to replace one.
+            // Who may only write gets no answer; the store itself refuses to replace one.
             403 if !store.is_plain() => return Ok(false),
             _ => {
                 probe(&mut self.connection, self.settings, store, &file.url)?;

@@ -2,7 +2,7 @@
 //! that nothing is read twice.
 //!
 //! Beside them the MD5 of an object, which a store has as its `ETag`: against what changes bytes by accident,
-//! not against anyone who does so on purpose: MD5 is no guard against that, and the store itself says what it
+//! not against anyone who does so on purpose: MD5 is not a guard against that, and the store itself says what it
 //! is.
 
 use crate::client::TransferError;

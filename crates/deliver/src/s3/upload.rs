@@ -247,7 +247,7 @@ pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
     url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
-/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all.
+/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all, whatever time the store names.
 const ABORT_TRIES: u32 = 4;
 const ABORT_WAITS: u32 = 2;
 
@@ -259,7 +259,7 @@ pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upl
     let aborted = loop {
         let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
         // Parts that were on their way are still coming in: a store may stumble over them.
-        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false));
+        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false, None));
         let Some(wait) = wait else { break asked };
         settings.stop.wait(ABORT_WAITS * wait);
     };

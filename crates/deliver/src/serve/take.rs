@@ -13,7 +13,7 @@ use crate::file_id::FileId;
 use crate::get::part::MOST_RESUMABLE_NAME_BYTES;
 use crate::held::sum_of;
 use crate::http::conditions::parse_date;
-use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
+use crate::http::digest::{WantedDigest, wanted_digest};
 use crate::http::head::{ChunkedBody, RequestHead};
 use crate::http::url::segments;
 use crate::patience::{Quiet, SLOW_BYTES, SLOW_TIME};
@@ -190,9 +190,7 @@ fn begin(
     if headers.all("if-match").next().is_some() {
         return Err(Reply::refused(412, "No file is replaced here."));
     }
-    let digest = wanted_digest(headers).map_err(|why| match why {
-        DigestError::Malformed => Reply::refused(400, "The digest is none: sha-256=:BASE64:."),
-    })?;
+    let digest = wanted_digest(headers).map_err(|why| Reply::refused(400, &format!("{why}.")))?;
     if digest.is_some() && from.is_some_and(|from| from > 0) {
         return Err(Reply::refused(400, "A digest is of a file that comes from its first byte on."));
     }

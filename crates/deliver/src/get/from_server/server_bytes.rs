@@ -67,7 +67,7 @@ struct AheadPart {
 impl Read for PartReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.read_part(into).map_err(|error| match error {
-            // What a server does once all was measured is no failure: its reader looks whether to stop.
+            // What a server does once all was measured is not a failure: its reader looks whether to stop.
             _ if self.settings.stop.is_ended() => io::ErrorKind::WouldBlock.into(),
             error => io::Error::other(error.to_string()),
         })

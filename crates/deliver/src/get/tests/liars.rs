@@ -96,7 +96,7 @@ fn a_server_that_is_always_busy_is_given_up() {
             counted.set(counted.get() + 1);
             empty(503, &format!("Server: linerate/1\r\nRetry-After: {seconds}\r\n"), answers);
         });
-        assert!(matches!(error, TransferError::Overloaded { .. }), "{error}");
+        assert!(matches!(error, TransferError::AlwaysBusy { .. }), "{error}");
         assert!(
             requests.contains(&asked.get()) && connections == 1,
             "{seconds}: {} {connections}",
@@ -104,6 +104,20 @@ fn a_server_that_is_always_busy_is_given_up() {
         );
         assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{seconds}: {time:?}");
     }
+}
+
+#[test]
+fn a_server_that_is_busy_at_the_end_of_a_file_is_waited_for_once() {
+    let heads = Rc::new(Cell::new(0));
+    let (error, time, _) = ended(move |head, answers| {
+        heads.set(heads.get() + u32::from(head.method == "HEAD"));
+        match heads.get() {
+            1 => then(head, answers, "ETag: \"a\"\r\nContent-Length: 2000000\r\n", &[0; 2_000_000]),
+            _ => empty(503, "Server: linerate/1\r\nRetry-After: 7\r\n", answers),
+        }
+    });
+    assert!(matches!(error, TransferError::AlwaysBusy { .. }), "{error}");
+    assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{time:?}");
 }
 
 /// The address that has the file is gone, in the middle of it or at its end, and the other one of the name has another

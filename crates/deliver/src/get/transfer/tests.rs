@@ -1,4 +1,4 @@
-//! How long pieces are, and what is no failure of a file.
+//! How long pieces are, and what is not a failure of a file.
 
 mod simulated;
 
@@ -65,6 +65,25 @@ fn a_small_file_has_a_piece_for_each_of_many_streams() {
     let summed = RemoteFile { has_sums: true, ..remote(bytes) };
     let begun = FileTransfer::begin(summed, &place.path().join("g"), &Stop::new());
     assert_eq!(begun.expect("begun").0.block_bytes, BLOCK_BYTES);
+}
+
+/// All of it comes again where a block differs, once the others have compared theirs.
+#[test]
+fn a_file_that_comes_as_a_whole_is_fetched_by_one_stream() {
+    let place = tempfile::tempdir().expect("a folder");
+    let remote = RemoteFile { has_ranges: false, has_sums: true, has_holes: true, ..remote(4 << 30) };
+    let begun = FileTransfer::begin_in(1 << 30, remote, &place.path().join("f"), &Stop::new());
+    let (file, _) = begun.expect("begun");
+    let whole = next(&file, 2).expect("all of it");
+    (0..4).for_each(|block| file.landed(block, 7).expect("noted"));
+    assert!(next(&file, 2).is_none() && matches!(file.done(FileWork::Fetch(whole), Ok(())), Ended::NotYet));
+    let [first, second] = [0, 1].map(|_| file.next_confirm().expect("a block"));
+    assert_eq!(file.compare(first.start, &[8]).expect("few differ"), 1 << 30);
+    assert!(matches!(file.done(FileWork::Confirm(first), Ok(())), Ended::NotYet));
+    assert_eq!(next(&file, 2), None, "another stream compares");
+    assert!(matches!(file.done(FileWork::Confirm(second), Ok(())), Ended::NotYet));
+    assert_eq!(next(&file, 2), Some(0..4));
+    assert_eq!((next(&file, 2), file.next_confirm()), (None, None), "one stream has all of it");
 }
 
 proptest! {
