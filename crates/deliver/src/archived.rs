@@ -100,7 +100,7 @@ impl Archived {
         self.extended.iter().map(of_pair).sum::<usize>() + self.target.as_ref().map_or(0, String::len)
     }
 
-    /// Where the link leads; none: it is no link, or no link can lead there.
+    /// Where the link leads; none: it is not a link, or no link can lead there.
     pub fn link_target(&self) -> Option<OsString> {
         let target = decoded(self.target.as_deref()?).ok()?;
         let can_be = !target.is_empty() && target.len() <= MOST_TARGET_BYTES && !target.contains(&0);

@@ -8,7 +8,6 @@ use linerate_system::stop::{STOP_CHECK, Stop};
 use linerate_transport::admission::{PENDING_CONNECTIONS, Permits, TIME_TO_PROVE, accept_all};
 use linerate_transport::agent::{DeadlineStream, OneTimeToken, OneTimeTokens, SECRET_BYTES};
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -28,12 +27,6 @@ pub struct AwaitedConnections {
     /// Brings a token to the other end.
     ask: Box<dyn Fn(&OneTimeToken) + Send + Sync>,
     pending: Arc<Permits>,
-}
-
-impl fmt::Debug for AwaitedConnections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AwaitedConnections")
-    }
 }
 
 impl AwaitedConnections {

@@ -1,5 +1,5 @@
 //! What is known of a transfer in the end. This host shows its streams' waits, its CPUs, its disks and links,
-//! as a measurement, which is judged as those of all other flows are, and can be kept. Its server told the
+//! as a measurement, which is judged as those of all other flows are, and can be kept. Its server said the
 //! rate limit that it has, and what came of it with few streams and with many.
 
 use crate::http::head::HeaderLines;
@@ -163,7 +163,7 @@ impl ServerFacts {
     }
 }
 
-/// The limit that an answer's head says; none: nothing, or what is no rate.
+/// The limit that an answer's head says; none: nothing, or what is not a rate.
 pub(crate) fn rate_limit_of(headers: &HeaderLines) -> Option<u64> {
     let text = headers.text(&RATE_LIMIT_LINE.to_ascii_lowercase())?;
     text.parse().ok().filter(|rate| *rate > 0)

@@ -41,7 +41,7 @@ pub fn parse_index(page: &[u8], folder: &str) -> Result<Vec<IndexEntry>, NoIndex
     }
     let (mut there, mut entries) = (BTreeSet::new(), Vec::new());
     for link in links(&page, &lower) {
-        let Some((segment, kind)) = inside(&link, folder) else { continue };
+        let Some((segment, kind)) = name_below(&link, folder) else { continue };
         // An icon may be a link as well.
         if !there.insert((segment.to_string(), kind == ListedKind::Folder)) {
             continue;
@@ -58,7 +58,7 @@ pub fn parse_index(page: &[u8], folder: &str) -> Result<Vec<IndexEntry>, NoIndex
 
 /// The one name below the folder that a link leads to, still encoded; none: it leads elsewhere, as those to the parent,
 /// those that sort and those of a footer do.
-fn inside<'a>(link: &'a str, folder: &str) -> Option<(&'a str, ListedKind)> {
+fn name_below<'a>(link: &'a str, folder: &str) -> Option<(&'a str, ListedKind)> {
     if link.contains(['?', '#']) {
         return None;
     }
@@ -144,7 +144,7 @@ fn unescaped(text: &str) -> String {
     while let Some((before, behind)) = rest.split_once('&') {
         out.push_str(before);
         let end = behind.bytes().take(MOST_REFERENCE_BYTES).position(|byte| byte == b';');
-        match end.and_then(|end| Some((character(&behind[..end])?, end))) {
+        match end.and_then(|end| Some((referenced_character(&behind[..end])?, end))) {
             Some((character, end)) => {
                 out.push(character);
                 rest = &behind[end + 1..];
@@ -158,7 +158,7 @@ fn unescaped(text: &str) -> String {
     out + rest
 }
 
-fn character(reference: &str) -> Option<char> {
+fn referenced_character(reference: &str) -> Option<char> {
     if let Some(number) = reference.strip_prefix('#') {
         let hexadecimal = number.strip_prefix(['x', 'X']).map(|digits| u32::from_str_radix(digits, 16));
         return char::from_u32(hexadecimal.unwrap_or_else(|| number.parse()).ok()?);

@@ -34,6 +34,7 @@ mod stream_tally;
 mod stream_windows;
 pub mod tls;
 
+pub use client::TransferError;
 pub use dialled::{AwaitedConnections, DialledConnections};
 pub use evidence::TransferLimit;
 pub use kept::{TransferEnd, served_run};

@@ -35,7 +35,7 @@ pub struct Listing {
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedEntry {
-    /// For people: what is no UTF-8 is replaced.
+    /// For people: what is not UTF-8 is replaced.
     pub name: String,
     /// The name in a URL, relative to the folder; a folder's ends with a slash.
     pub href: String,
@@ -104,10 +104,10 @@ impl Listing {
             let is_folder = entry.kind == ListedKind::Folder;
             let (bytes, slash) = if is_folder { (0, "/") } else { (entry.bytes, "") };
             html! { tr data-kind=(if is_folder { "folder" } else { "file" }) {
-                // `./`: a name with a colon is no scheme.
+                // `./`: a name with a colon is not a scheme.
                 td { a href={ "./" (entry.href) } { (printable(&entry.name)) (slash) } }
                 td class="r" data-value=(bytes) { @if !is_folder { (show_size(bytes)) } }
-                td class="t" data-value=(entry.modified) { (moment(entry.modified)) }
+                td class="t" data-value=(entry.modified) { (shown_minute(entry.modified)) }
             } }
         };
         let page = html! {
@@ -142,7 +142,7 @@ impl Listing {
 }
 
 /// `2026-11-27 08:56`.
-fn moment(seconds: u64) -> String {
+fn shown_minute(seconds: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(LAST_SECOND))).unwrap_or(UNIX_EPOCH);
     humantime::format_rfc3339_seconds(time).to_string()[..16].replace('T', " ")
 }

@@ -9,7 +9,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(1600);
 /// A server that is busy all this time is given up.
 pub(crate) const BUSY_TIME: Duration = Duration::from_secs(300);
 /// It is asked again after this, whatever time it names.
-const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(10);
 /// A client that has not taken, or sent, so much …
 pub(crate) const SLOW_BYTES: u64 = 64 << 10;
 /// … in so long a time of waiting for it is given up.
@@ -23,37 +23,47 @@ pub(crate) fn wait_after(failures: u32) -> Duration {
 }
 
 /// Before a server is asked again that is busy since then, by its `Retry-After`; none: it is given up.
-pub(crate) fn busy_wait(since: Instant, retry_after: Option<&str>) -> Option<Duration> {
-    let seconds = retry_after.and_then(|text| text.parse().ok())?;
+pub(crate) fn busy_wait(since: Instant, retry_after: Duration) -> Option<Duration> {
     #[cfg(test)]
     planted!(BusyAskedAtOnce, return Some(WAIT));
-    // A server that names no time is not asked as fast as it answers.
-    let wait = Duration::from_secs(seconds).clamp(WAIT, LONGEST_BUSY_WAIT);
-    (clock::since(since) < BUSY_TIME).then_some(wait)
+    // One that names no time at all is not asked as fast as it answers.
+    (clock::since(since) < BUSY_TIME).then_some(retry_after.clamp(WAIT, LONGEST_BUSY_WAIT))
 }
 
 /// Tries of one thing, until it has failed too often.
 pub(crate) struct Retries {
     most_failures: u32,
     /// A server that went away may be so for this time: how fast it starts again is up to its machine, so no try counts.
+    /// Nor does one that a busy server answered.
     away_time: Duration,
     /// The try at hand, from 1.
     pub(crate) tries: u32,
     failures: u32,
     away_since: Option<Instant>,
+    busy_since: Option<Instant>,
 }
 
 impl Retries {
     pub(crate) fn new(most_failures: u32, away_time: Duration) -> Self {
-        Retries { most_failures, away_time, tries: 1, failures: 0, away_since: None }
+        Retries { most_failures, away_time, tries: 1, failures: 0, away_since: None, busy_since: None }
     }
 
-    /// It failed; `is_away`: nothing answered. How long to wait before the next try; none: it is given up.
-    pub(crate) fn failed(&mut self, may_pass: bool, is_away: bool) -> Option<Duration> {
+    /// It failed; `is_away`: nothing answered; `retry_after`: the server is busy, and named this time. How long to wait
+    /// before the next try; none: it is given up.
+    pub(crate) fn failed(
+        &mut self,
+        may_pass: bool,
+        is_away: bool,
+        retry_after: Option<Duration>,
+    ) -> Option<Duration> {
+        if let Some(retry_after) = retry_after {
+            self.tries += 1;
+            return busy_wait(*self.busy_since.get_or_insert_with(clock::now), retry_after);
+        }
         let is_last = if is_away {
             clock::since(*self.away_since.get_or_insert_with(clock::now)) >= self.away_time
         } else {
-            (self.failures, self.away_since) = (self.failures + 1, None);
+            (self.failures, self.away_since, self.busy_since) = (self.failures + 1, None, None);
             self.failures >= self.most_failures
         };
         self.tries += 1;
@@ -131,7 +141,7 @@ mod tests {
         let clock = SimulatedClock::new();
         let _entered = clock.enter();
         let mut retries = Retries::new(most_failures, away_time);
-        while let Some(wait) = retries.failed(true, is_away(retries.tries)) {
+        while let Some(wait) = retries.failed(true, is_away(retries.tries), None) {
             clock::sleep(wait);
         }
         (retries.tries - 1, clock.passed())
@@ -144,7 +154,7 @@ mod tests {
         assert!(tries > 16 && passed >= away_time && passed < Duration::from_secs(34), "{tries} {passed:?}");
         assert_eq!(tried(6, away_time, |_| false), (6, Duration::from_millis(100 + 200 + 400 + 800 + 1600)));
         assert_eq!(tried(6, Duration::ZERO, |_| true), (1, Duration::ZERO));
-        assert!(Retries::new(6, away_time).failed(false, false).is_none(), "it may not pass");
+        assert!(Retries::new(6, away_time).failed(false, false, None).is_none(), "it may not pass");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) struct StreamTally {
     present: PresentWork,
 }
 
-/// What the one thread of a tally is at, which is no part of the sums yet: when it began, in nanoseconds after the
+/// What the one thread of a tally is at, which is not part of the sums yet: when it began, in nanoseconds after the
 /// tally was made; 0: it is not at it.
 #[derive(Debug, Default)]
 struct PresentWork {
@@ -108,8 +108,8 @@ impl StreamTally {
     pub(crate) fn active<T>(&self, work: impl FnOnce() -> T) -> T {
         let (begun, cpu) = (clock::now(), thread_cpu());
         let done = work();
-        add(&self.active, clock::since(begun));
-        add(&self.cpu, thread_cpu().saturating_sub(cpu));
+        add_time(&self.active, clock::since(begun));
+        add_time(&self.cpu, thread_cpu().saturating_sub(cpu));
         done
     }
 
@@ -119,7 +119,7 @@ impl StreamTally {
         let begun = self.begins(&self.present.active);
         let done = work();
         self.present.active.store(0, Ordering::Relaxed);
-        add(&self.active, clock::since(begun));
+        add_time(&self.active, clock::since(begun));
         self.count_cpu();
         done
     }
@@ -152,13 +152,13 @@ impl StreamTally {
         let begun = self.begins(&self.present.paced);
         let done = wait();
         self.present.paced.store(0, Ordering::Relaxed);
-        add(&self.paced, clock::since(begun));
+        add_time(&self.paced, clock::since(begun));
         done
     }
 
     /// Of its active time this was a wait for the disk.
     pub(crate) fn add_waited_disk(&self, time: Duration) {
-        add(&self.waited_disk, time);
+        add_time(&self.waited_disk, time);
         // A piece may last for minutes.
         if self.present.active.load(Ordering::Relaxed) > 0 {
             self.count_cpu();
@@ -167,13 +167,13 @@ impl StreamTally {
 
     /// What its disk made it wait, while nothing of it was on its thread.
     pub(crate) fn waited_for_disk(&self, time: Duration) {
-        add(&self.active, time);
-        add(&self.waited_disk, time);
+        add_time(&self.active, time);
+        add_time(&self.waited_disk, time);
     }
 
     /// It had something to do all this time, and waited for the other host.
     pub(crate) fn waited_for_client(&self, time: Duration) {
-        add(&self.active, time);
+        add_time(&self.active, time);
     }
 
     /// What TCP counted of a connection since `before`, which is brought to now.
@@ -212,7 +212,7 @@ impl StreamTally {
     }
 }
 
-fn add(counter: &AtomicU64, time: Duration) {
+fn add_time(counter: &AtomicU64, time: Duration) {
     counter.fetch_add(clock::nanos(time), Ordering::Relaxed);
 }
 

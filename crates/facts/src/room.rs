@@ -79,7 +79,7 @@ pub fn available_bytes(sysroot: &Sysroot) -> Option<u64> {
 /// What a group may still take: what it has of files that it does not use could be dropped at once.
 fn left_in(sysroot: &Sysroot, group: &Path) -> Option<u64> {
     let number = |name: &str| sysroot.text(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // `max` is no number: no limit.
+    // `max` is not a number: no limit.
     let limit = number("memory.max")?;
     let droppable = sysroot.text(group.join("memory.stat")).ok().and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse::<u64>().ok()

@@ -79,7 +79,7 @@ pub(crate) enum JoinError {
     Broken(#[from] Broken),
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    #[error("its first message is no hello")]
+    #[error("its first message is not a hello")]
     NoHello,
     #[error("a second member called {name} came and was left out: start one alone on each host")]
     Twice { name: String },

@@ -18,9 +18,9 @@ pub enum HostListError {
     TooMany,
     #[error("a bracket in “{0}” has no other end; write a range such as a[1-8]")]
     Unclosed(String),
-    #[error("“{0}” is no range of numbers; write one such as 1-8 or 01-12")]
+    #[error("“{0}” is not a range of numbers; write one such as 1-8 or 01-12")]
     Range(String),
-    #[error("“{name}” is no name of a host: it has “{character}”")]
+    #[error("“{name}” is not a name of a host: it has “{character}”")]
     Character { name: String, character: char },
 }
 

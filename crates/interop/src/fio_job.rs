@@ -125,8 +125,8 @@ impl JobOptions {
 pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Measurement, FigureContext) {
     let first = &options[0];
     let together = jobs.len() > 1;
-    let reads = side(jobs, Job::reads);
-    let writes = side(jobs, |job| &job.write);
+    let reads = side_result(jobs, Job::reads);
+    let writes = side_result(jobs, |job| &job.write);
     let rate = [&reads, &writes].into_iter().flatten().map(|side| side.bytes_per_second).sum();
     let counted = |of: fn(&SideResult) -> f64| [&reads, &writes].into_iter().flatten().map(of).sum::<f64>();
     let (bytes, operations) = (counted(|side| side.bytes as f64), counted(|side| side.operations as f64));
@@ -161,7 +161,7 @@ pub(crate) fn figure(tool: &str, jobs: &[&Job], options: &[JobOptions]) -> (Meas
             flush_seconds: flushing,
             least_seconds: least.filter(|seconds| *seconds > 0.0),
         }),
-        unknown: options.iter().find_map(pauses),
+        unknown: options.iter().find_map(pause_of_job),
         is_direct: options.iter().all(JobOptions::is_direct),
         cpus: Some(cpus),
         polls: options.iter().any(JobOptions::polls),
@@ -208,7 +208,7 @@ pub(crate) fn set_devices(whole: &mut Measurement, devices: Vec<DeviceUse>) {
     whole.devices = devices;
 }
 
-fn pauses(options: &JobOptions) -> Option<String> {
+fn pause_of_job(options: &JobOptions) -> Option<String> {
     let paused = PAUSES.iter().find(|name| options.get(&[name]).is_some_and(|value| value != "0"))?;
     Some(format!("the job pauses by itself ({paused})"))
 }
@@ -240,7 +240,7 @@ fn notes(jobs: &[&Job]) -> Vec<String> {
 }
 
 /// Reads or writes of all of them: fio's own sum, all bytes over the longest time.
-fn side(jobs: &[&Job], of: impl Fn(&Job) -> &FioSide) -> Option<SideResult> {
+fn side_result(jobs: &[&Job], of: impl Fn(&Job) -> &FioSide) -> Option<SideResult> {
     let sides: Vec<&FioSide> =
         jobs.iter().map(|job| of(job)).filter(|side| side.operations() > 0.0).collect();
     let sum = |of: fn(&FioSide) -> f64| sides.iter().map(|side| of(side)).sum::<f64>();
@@ -254,7 +254,7 @@ fn side(jobs: &[&Job], of: impl Fn(&Job) -> &FioSide) -> Option<SideResult> {
     };
     let latency = match &sides[..] {
         [one] => latency(one),
-        several => joined(several),
+        several => joined_latency(several),
     };
     Some(SideResult {
         operations: operations as u64,
@@ -268,7 +268,7 @@ fn side(jobs: &[&Job], of: impl Fn(&Job) -> &FioSide) -> Option<SideResult> {
 /// Of one job: the mean is of the whole request, percentiles are of that as well where fio has them, else of its
 /// completion, as in fio's own summary.
 fn latency(side: &FioSide) -> Latency {
-    let (whole, completion, unit) = times(side);
+    let (whole, completion, unit) = request_times(side);
     let percentiles = if whole.percentile.is_empty() { completion } else { whole };
     let mut quantiles: Vec<LatencyQuantile> = percentiles
         .percentile
@@ -300,7 +300,7 @@ fn latency(side: &FioSide) -> Latency {
 }
 
 /// The whole request, its completion, and the unit of both in seconds.
-fn times(side: &FioSide) -> (&Times, &Times, f64) {
+fn request_times(side: &FioSide) -> (&Times, &Times, f64) {
     let (whole, completion, unit) =
         match side.clat_ns.mean.get().is_some() || side.lat_ns.mean.get().is_some() {
             true => (&side.lat_ns, &side.clat_ns, 1e-9),
@@ -311,11 +311,11 @@ fn times(side: &FioSide) -> (&Times, &Times, f64) {
 }
 
 /// Of several jobs: what can be joined. Their percentiles cannot.
-fn joined(sides: &[&FioSide]) -> Latency {
+fn joined_latency(sides: &[&FioSide]) -> Latency {
     let all: f64 = sides.iter().map(|side| side.operations()).sum();
     let seconds = |of: fn(&Times) -> Number| {
         move |side: &&FioSide| {
-            let (whole, _, unit) = times(side);
+            let (whole, _, unit) = request_times(side);
             of(whole).or_zero() * unit
         }
     };

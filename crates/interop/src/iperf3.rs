@@ -111,13 +111,13 @@ const MOST_STREAMS: usize = 512;
 /// None where nothing was moved.
 pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     let own = test.sends();
-    let forth = arrived(&test.end.sum_received, &test.end.sum_sent, &test.end.sum);
-    let back = arrived(
+    let forth = arrived_rate(&test.end.sum_received, &test.end.sum_sent, &test.end.sum);
+    let back = arrived_rate(
         &test.end.sum_received_bidir_reverse,
         &test.end.sum_sent_bidir_reverse,
         &Iperf3Side::default(),
     );
-    let samples = samples(&test.intervals);
+    let samples = interval_rates(&test.intervals);
     // Without an end there are the intervals.
     let until_then = || samples.iter().sum::<f64>() / samples.len() as f64;
     let partial = forth.is_none() && back.is_none() && !samples.is_empty();
@@ -133,8 +133,8 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     let start = &test.start.test_start;
     let protocol = if start.protocol.0 == "UDP" { Protocol::Udp } else { Protocol::Tcp };
     let count = start.num_streams.positive().unwrap_or(1.0).min(MOST_STREAMS as f64) as u32;
-    let seconds = if partial { samples.len() as f64 } else { longest(&test.end) };
-    let streams: Vec<StreamFigure> = streams(test, protocol, direction);
+    let seconds = if partial { samples.len() as f64 } else { longest_seconds(&test.end) };
+    let streams: Vec<StreamFigure> = stream_figures(test, protocol, direction);
     let path = |direction, rate, loss| PathFigure {
         name: test.peer().unwrap_or("the other host").to_string(),
         direction,
@@ -185,9 +185,9 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
             Protocol::Tcp => round_trips_at_one_rate(test),
             Protocol::Udp => limit.and_then(|asked| datagrams_at_one_rate(test, asked, loss)),
         },
-        window_bytes: window(test),
+        window_bytes: receiver_window(test),
         window_was_set: test.start.sock_bufsize.positive().is_some(),
-        unknown: unknown(test, direction, protocol, loss),
+        unknown: why_unjudged(test, direction, protocol, loss),
         ..FigureContext::default()
     };
     // A test that keeps its pace pauses by itself.
@@ -195,7 +195,7 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
         workers(test, protocol, direction, limit.is_some_and(|limit| rate >= RATE_LIMIT_MET * limit));
     let measurement = Measurement {
         stage: Stage::Network,
-        name: name(protocol, direction, count),
+        name: figure_name(protocol, direction, count),
         resource: "all".into(),
         together: true,
         bytes_per_second: rate,
@@ -204,8 +204,8 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
         samples: if samples.is_empty() { vec![rate] } else { samples },
         seconds,
         cpu_seconds_per_gb: per_gb(cpu.host_total.or_zero()),
-        method: method(test, protocol),
-        flags: notes(test, own),
+        method: method_words(test, protocol),
+        flags: cpu_and_round_trip(test, own),
         protocol: Some(protocol),
         workers,
         receiver,
@@ -218,7 +218,7 @@ pub(crate) fn figure(test: &Test) -> Option<(Measurement, FigureContext)> {
     Some((measurement, beside))
 }
 
-fn name(protocol: Protocol, direction: StreamDirection, count: u32) -> String {
+fn figure_name(protocol: Protocol, direction: StreamDirection, count: u32) -> String {
     let direction =
         if direction == StreamDirection::Both { "both ways".into() } else { direction.to_string() };
     let streams = linerate_facts::wording::counted(count, "stream");
@@ -226,23 +226,23 @@ fn name(protocol: Protocol, direction: StreamDirection, count: u32) -> String {
 }
 
 /// Bytes per second that arrived of one direction: what the receiver counted, else what was sent without what was lost.
-fn arrived(received: &Iperf3Side, sent: &Iperf3Side, sum: &Iperf3Side) -> Option<f64> {
+fn arrived_rate(received: &Iperf3Side, sent: &Iperf3Side, sum: &Iperf3Side) -> Option<f64> {
     let of = |side: &Iperf3Side| Some(side.bits_per_second.positive()? / 8.0);
     let kept = 1.0 - sum.lost_percent.or_zero().min(100.0) / 100.0;
     of(received).or(of(sum).map(|rate| rate * kept)).or(of(sent)).filter(|rate| *rate > 0.0)
 }
 
-fn longest(end: &Part) -> f64 {
+fn longest_seconds(end: &Part) -> f64 {
     let sums = [&end.sum_received, &end.sum_sent, &end.sum, &end.sum_received_bidir_reverse];
     sums.iter().map(|side| side.seconds.or_zero()).fold(0.0, f64::max)
 }
 
 /// Each interval that counts, both directions.
-fn samples(intervals: &[Part]) -> Vec<f64> {
+fn interval_rates(intervals: &[Part]) -> Vec<f64> {
     intervals.iter().filter(|part| part.counts()).map(Part::rate).collect()
 }
 
-fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<StreamFigure> {
+fn stream_figures(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<StreamFigure> {
     let figure = |(index, stream): (usize, &Iperf3Side)| {
         let (sent, received) = stream.ends();
         let (sent, received) = (sent.or(received)?, received.or(sent)?);
@@ -271,7 +271,7 @@ fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<S
         Some(StreamFigure {
             path: test.peer().unwrap_or_default().to_string(),
             direction: if is_ours { StreamDirection::Send } else { StreamDirection::Receive },
-            addresses: addresses(test, index),
+            addresses: stream_addresses(test, index),
             bytes_per_second: rate,
             sent_bytes: sent.bytes.count(),
             sent_datagrams: sent.packets.count(),
@@ -287,7 +287,7 @@ fn streams(test: &Test, protocol: Protocol, direction: StreamDirection) -> Vec<S
     test.end.streams.iter().take(MOST_STREAMS).enumerate().filter_map(figure).collect()
 }
 
-fn addresses(test: &Test, index: usize) -> Option<(SocketAddr, SocketAddr)> {
+fn stream_addresses(test: &Test, index: usize) -> Option<(SocketAddr, SocketAddr)> {
     let one = test.start.connected.get(index)?;
     let address = |host: &str, port: u64| {
         let host: IpAddr = host.parse().ok()?;
@@ -350,13 +350,13 @@ fn segment_bytes(test: &Test) -> Option<f64> {
 }
 
 /// The largest window of the receiver that a sender had, the median of the streams.
-fn window(test: &Test) -> Option<f64> {
+fn receiver_window(test: &Test) -> Option<f64> {
     let windows = test.end.streams.iter().filter_map(|stream| stream.ends().0?.max_snd_wnd.positive());
     Some(median(&windows.collect::<Vec<f64>>())).filter(|window| *window > 0.0)
 }
 
 /// What keeps a file of iperf3 from saying what limited it.
-fn unknown(test: &Test, direction: StreamDirection, protocol: Protocol, loss: f64) -> Option<String> {
+fn why_unjudged(test: &Test, direction: StreamDirection, protocol: Protocol, loss: f64) -> Option<String> {
     match direction {
         StreamDirection::Both => {
             Some("both directions share the hosts' CPUs and the links; test one at a time".into())
@@ -380,7 +380,7 @@ fn unknown(test: &Test, direction: StreamDirection, protocol: Protocol, loss: f6
     }
 }
 
-fn method(test: &Test, protocol: Protocol) -> String {
+fn method_words(test: &Test, protocol: Protocol) -> String {
     let size = linerate_facts::units::show_size(test.start.test_start.blksize.count());
     match (protocol, test.end.sender_tcp_congestion.get()) {
         (Protocol::Tcp, Some(control)) => format!("iperf3, send of {size}, TCP {control}"),
@@ -390,7 +390,7 @@ fn method(test: &Test, protocol: Protocol) -> String {
 }
 
 /// CPU of both ends and the round trip, as the file has them.
-fn notes(test: &Test, own: bool) -> Vec<String> {
+fn cpu_and_round_trip(test: &Test, own: bool) -> Vec<String> {
     let cpu = &test.end.cpu_utilization_percent;
     let (sender, receiver) = match own {
         true => (cpu.host_total, cpu.remote_total),

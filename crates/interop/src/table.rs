@@ -109,9 +109,9 @@ fn nuttcp(text: &str) -> Option<Run> {
             vec![path],
             Vec::new(),
         ))),
-        ..sampled(Stage::Network, rate, seconds, if samples.is_empty() { vec![rate] } else { samples })
+        ..from_samples(Stage::Network, rate, seconds, if samples.is_empty() { vec![rate] } else { samples })
     };
-    Some(finished(Stage::Network, "nuttcp", "nuttcp", None, vec![figure]))
+    Some(as_run(Stage::Network, "nuttcp", "nuttcp", None, vec![figure]))
 }
 
 /// The rows of `Results:`, by their head; each kind of access once, its repeats as samples.
@@ -159,14 +159,14 @@ fn ior(text: &str) -> Option<Run> {
             _ => median(&samples),
         };
         let is_random = fact("ordering in a file").is_some_and(|order| order.starts_with("random"));
-        let job = job(if *access == "write" { Access::Write } else { Access::Read }, is_random, tasks);
+        let job = plain_job(if *access == "write" { Access::Write } else { Access::Read }, is_random, tasks);
         let transfer = values("xfer(KiB)").first().map_or(0.0, |size| size * 1024.0);
         let requests = values("IOPS");
         let requests = if requests.is_empty() { rate / transfer.max(1.0) } else { median(&requests) };
         let seconds = values("total(s)").iter().sum();
         let bytes = rate * median(&values("total(s)"));
         let method = format!("{version}, {}", fact("api").unwrap_or("its own API"));
-        let figure = sampled(Stage::Disk, rate, seconds, samples);
+        let figure = from_samples(Stage::Disk, rate, seconds, samples);
         of_files(
             figure,
             access,
@@ -180,7 +180,7 @@ fn ior(text: &str) -> Option<Run> {
         rows.iter().map(figure).filter(|one| one.bytes_per_second > 0.0).collect();
     let host = fact("Machine").and_then(|machine| machine.split_whitespace().nth(1));
     (!figures.is_empty())
-        .then(|| finished(Stage::Disk, version, fact("test filename").unwrap_or("IOR"), host, figures))
+        .then(|| as_run(Stage::Disk, version, fact("test filename").unwrap_or("IOR"), host, figures))
 }
 
 /// A row for each phase, whose columns have names; in the JSON file each row is an object of the same names.
@@ -203,10 +203,10 @@ fn elbencho(text: &str) -> Option<Run> {
             transfer_bytes: value("block size").unwrap_or(0.0) as u64,
             queue_depth: value("IO depth").unwrap_or(1.0).max(1.0) as u32,
             direct: value("direct IO") != Some(0.0),
-            ..job(access, value("random") == Some(1.0), workers)
+            ..plain_job(access, value("random") == Some(1.0), workers)
         };
         let seconds = value("time ms [last]").unwrap_or(0.0) / 1e3;
-        let figure = sampled(Stage::Disk, rate * MIB, seconds, vec![rate * MIB]);
+        let figure = from_samples(Stage::Disk, rate * MIB, seconds, vec![rate * MIB]);
         let bytes = value("MiB [last]").unwrap_or(0.0) * MIB;
         let requests = value("IOPS [last]").unwrap_or(0.0);
         let mut figure = of_files(figure, &operation.to_lowercase(), "elbencho".into(), job, requests, bytes);
@@ -221,7 +221,7 @@ fn elbencho(text: &str) -> Option<Run> {
     }
     figures.truncate(MOST_FIGURES);
     let label = rows.iter().find_map(|row| row.get("label")?.get()).unwrap_or("elbencho");
-    (!figures.is_empty()).then(|| finished(Stage::Disk, "elbencho", label, None, figures))
+    (!figures.is_empty()).then(|| as_run(Stage::Disk, "elbencho", label, None, figures))
 }
 
 fn json_rows(text: &str) -> Vec<BTreeMap<String, Text>> {
@@ -247,7 +247,7 @@ fn csv_rows(text: &str) -> Vec<BTreeMap<String, Text>> {
     rows
 }
 
-fn sampled(stage: Stage, rate: f64, seconds: f64, samples: Vec<f64>) -> Measurement {
+fn from_samples(stage: Stage, rate: f64, seconds: f64, samples: Vec<f64>) -> Measurement {
     Measurement {
         stage,
         resource: "all".into(),
@@ -262,7 +262,7 @@ fn sampled(stage: Stage, rate: f64, seconds: f64, samples: Vec<f64>) -> Measurem
 }
 
 /// What the tool reports of a job; what it does not report is as linerate has it, and is not shown.
-fn job(access: Access, is_random: bool, workers: f64) -> AccessJob {
+fn plain_job(access: Access, is_random: bool, workers: f64) -> AccessJob {
     let order = if is_random { AccessOrder::Random } else { AccessOrder::Sequential };
     AccessJob { workers: workers as u32, ..AccessJob::plain(access, order) }
 }
@@ -288,7 +288,7 @@ fn of_files(
     Measurement { name: name.into(), method, access: Some(Box::new(access)), ..figure }
 }
 
-fn finished(stage: Stage, tool: &str, name: &str, host: Option<&str>, figures: Vec<Measurement>) -> Run {
+fn as_run(stage: Stage, tool: &str, name: &str, host: Option<&str>, figures: Vec<Measurement>) -> Run {
     let short = |text: &str| Text::of(text).0;
     let mut run = crate::begin(stage, short(tool), short(name), host.map(short).as_deref(), None);
     let why =

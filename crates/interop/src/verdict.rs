@@ -28,7 +28,7 @@ pub(crate) struct FigureContext {
     pub(crate) is_direct: bool,
     /// CPUs that all of it used.
     pub(crate) cpus: Option<f64>,
-    /// Its threads work while they wait: full CPUs of theirs are no limit.
+    /// Its threads work while they wait: full CPUs of theirs are not a limit.
     pub(crate) polls: bool,
 }
 
@@ -52,10 +52,10 @@ pub(crate) fn judge_all(run: &mut Run, figures: Vec<(Measurement, FigureContext)
 }
 
 fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
-    let judged = judge(&evidence(figure, beside));
-    let kind = match throttled(&judged, figure, beside) {
+    let judged = judge(&evidence_in_context(figure, beside));
+    let kind = match throttled_disk(&judged, figure, beside) {
         Some(_) => LimitKind::Quota,
-        None => kind(&judged, beside),
+        None => limit_kind(&judged, beside),
     };
     let sentence = sentence(&judged, figure, beside);
     let resources = match judged.limit() {
@@ -84,7 +84,7 @@ fn diagnosis(figure: &Measurement, beside: &FigureContext) -> Diagnosis {
 }
 
 /// That its threads wait for the network does not show what of it is full: nothing of its links is in the file.
-fn kind(judged: &Judgement, beside: &FigureContext) -> LimitKind {
+fn limit_kind(judged: &Judgement, beside: &FigureContext) -> LimitKind {
     match judged.limit() {
         _ if full_path(judged, beside).is_some() => LimitKind::Nic,
         Some(Limit::Sink { part, .. } | Limit::Incoming { part, .. }) => part
@@ -104,7 +104,7 @@ fn full_path(judged: &Judgement, beside: &FigureContext) -> Option<FullPath> {
 /// Reads past the page cache that wait before the disk gets them, of jobs that needed less of a CPU than any quota leaves
 /// them: neither the cache, a file system's locks nor their CPU held them back. The disk, and the milliseconds that they
 /// take and wait.
-fn throttled<'j>(
+fn throttled_disk<'j>(
     judged: &'j Judgement,
     figure: &Measurement,
     beside: &FigureContext,
@@ -121,7 +121,7 @@ fn throttled<'j>(
 }
 
 /// The figure's own evidence with what is beside it. By which interface it went no tool reports.
-fn evidence(figure: &Measurement, beside: &FigureContext) -> Evidence {
+fn evidence_in_context(figure: &Measurement, beside: &FigureContext) -> Evidence {
     let mut evidence = figure.evidence();
     evidence.rate_limit = beside.rate_limit;
     evidence.requests = beside.requests;
@@ -163,7 +163,7 @@ fn sentence(judged: &Judgement, figure: &Measurement, beside: &FigureContext) ->
         }
         None => {}
     }
-    if let Some((name, all, waiting)) = throttled(judged, figure, beside) {
+    if let Some((name, all, waiting)) = throttled_disk(judged, figure, beside) {
         return limited(format!(
             "a throttle of its control group: of the {all:.2} ms that a read takes it waits {waiting:.2} ms before {name} gets it"
         ));
@@ -222,7 +222,7 @@ fn remedy(judged: &Judgement, figure: &Measurement, beside: &FigureContext) -> S
              instance: more streams or larger windows bring no more"
                 .into()
         }
-        _ if throttled(judged, figure, beside).is_some() => {
+        _ if throttled_disk(judged, figure, beside).is_some() => {
             "look at io.max of its control group (systemd: IOReadBandwidthMax, IOReadIOPSMax), or blkio.throttle of version 1"
                 .into()
         }

@@ -66,7 +66,7 @@ pub(super) struct Figure {
     pub(super) origin: Origin,
     /// Something else held the stage: the resource can do at least this.
     pub(super) at_least: bool,
-    /// Why it is unknown, where that is told.
+    /// Why it is unknown, where a reason is given.
     pub(super) why: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Figure {
         }
     }
 
-    /// A number that cannot be told.
+    /// A number that is unknown.
     pub(super) fn unknown(why: Option<String>) -> Self {
         Figure { value: None, origin: Origin::Unknown, at_least: false, why }
     }
@@ -164,7 +164,7 @@ pub(super) fn share(value: f64) -> f64 {
     if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// A share as percent: `97 %`, `0.4 %`, `100 %`; `–` where it is no number. Shares above 1 are shown as they
+/// A share as percent: `97 %`, `0.4 %`, `100 %`; `–` where it is not a number. Shares above 1 are shown as they
 /// are.
 pub(super) fn percent(value: f64) -> String {
     let hundred = value * 100.0;

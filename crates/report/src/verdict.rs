@@ -39,7 +39,7 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
     let achieved = diagnosis.achieved.unwrap_or_default();
     let measured = achieved.bytes_per_second > 0.0;
     let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
-    // Where it was measured what limits, the stages' prediction is no second answer.
+    // Where it was measured what limits, the stages' prediction is not a second answer.
     let measured_limit = !diagnosis.shares.is_empty() && diagnosis.verdict == Some(Verdict::Confirmed);
     if !measured_limit {
         cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
@@ -140,7 +140,7 @@ pub(super) fn resources(run: &Run) -> Vec<&Resource> {
     }
 }
 
-/// `4 disks to 10.0.0.2 over eth0`, `10.0.0.2 to memory over eth0`; on loopback it says that this is no NIC.
+/// `4 disks to 10.0.0.2 over eth0`, `10.0.0.2 to memory over eth0`; on loopback it says that this is not a NIC.
 pub(super) fn subject(run: &Run) -> String {
     let Some(plan) = &run.plan else { return "probed, not planned".into() };
     let disks: BTreeSet<&str> = plan.sources.iter().map(|source| source.resource.as_str()).collect();

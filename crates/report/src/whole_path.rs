@@ -70,7 +70,7 @@ fn details() -> impl Iterator<Item = Detail> {
 }
 
 /// The screen. It drops findings, errors and rows of devices alike, never a stage or a part of a sentence, until
-/// it fits; what was dropped is counted and is in the page and the JSON. What is no screen has all of it.
+/// it fits; what was dropped is counted and is in the page and the JSON. What is not a screen has all of it.
 pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     let style = Style::of(width, colour);
     let width = width.clamp(40, 110);

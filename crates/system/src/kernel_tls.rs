@@ -1,7 +1,7 @@
 //! TLS records by the kernel (Documentation/networking/tls.rst): once both ends have agreed on keys, what is written to
 //! the socket is encrypted on its way, so that sendfile(2) and the rings work as in the clear.
 //!
-//! Only of TLS 1.3. A read that meets a record that is no data (an alert, new keys) fails with EIO.
+//! Only of TLS 1.3. A read that meets a record that is not data (an alert, new keys) fails with EIO.
 
 use std::fs::File;
 use std::io;

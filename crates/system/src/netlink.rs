@@ -77,7 +77,7 @@ pub(crate) fn messages(datagram: &[u8], wanted: u16, mut take: impl FnMut(&[u8])
         let Some(message) = rest.get(..length).filter(|message| message.len() >= HEAD_BYTES) else { break };
         let body = &message[HEAD_BYTES..];
         match kind {
-            // A dump that cannot be had ends with why (`netlink_dump_done`): no handler is no empty list.
+            // A dump that cannot be had ends with why (`netlink_dump_done`): no handler is not an empty list.
             NLMSG_DONE | NLMSG_ERROR => return parse_end(body),
             kind if kind == wanted => take(body),
             _ => {}

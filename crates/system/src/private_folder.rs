@@ -66,7 +66,7 @@ impl PrivateFolder {
         Self::open(path)?.ok_or_else(|| unreachable(io::ErrorKind::NotFound.into()))
     }
 
-    /// Regular files in it that are whole, in no order; what has a name that is no text is left out.
+    /// Regular files in it that are whole, in no order; what has a name that is not text is left out.
     pub fn files(&self) -> io::Result<Vec<PrivateFile>> {
         Ok(self.all()?.into_iter().filter(|file| !file.name.starts_with(UNFINISHED)).collect())
     }
@@ -97,7 +97,7 @@ impl PrivateFolder {
         Ok(found)
     }
 
-    /// All bytes of a file; one of more than `most`, one of another user and what is no regular file is an
+    /// All bytes of a file; one of more than `most`, one of another user and what is not a regular file is an
     /// error.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         let file = self.open_own(name)?;
@@ -109,7 +109,7 @@ impl PrivateFolder {
         Ok(bytes)
     }
 
-    /// The first bytes of a file, this many at most; one of another user and what is no regular file is an error.
+    /// The first bytes of a file, this many at most; one of another user and what is not a regular file is an error.
     pub fn read_start(&self, name: &str, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(most);
         self.open_own(name)?.take(most as u64).read_to_end(&mut bytes)?;

@@ -72,7 +72,7 @@ pub fn is_in_foreground() -> bool {
     front == -1 || front == own
 }
 
-/// Sends a signal to a child that was not waited for yet; a number that is no signal is none.
+/// Sends a signal to a child that was not waited for yet; a number that is not a signal is none.
 pub fn signal(child: u32, signal: i32) {
     let child = i32::try_from(child).ok().filter(|id| *id > 1).and_then(Pid::from_raw);
     if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
@@ -115,7 +115,7 @@ pub fn handed_down(number: RawFd, parent: u32) -> Option<File> {
     }
     // SAFETY: borrowed for this call only, which fails where nothing is open under the number.
     fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).ok()?;
-    // SAFETY: open, and nobody's in this process: it came with the program, and is no standard stream.
+    // SAFETY: open, and nobody's in this process: it came with the program, and is not a standard stream.
     let pipe = unsafe { File::from_raw_fd(number) };
     fcntl_setfd(&pipe, FdFlags::CLOEXEC).ok()?;
     Some(pipe)

@@ -131,12 +131,6 @@ pub struct TrainSender {
 // between calls.
 unsafe impl Send for TrainSender {}
 
-impl std::fmt::Debug for TrainSender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TrainSender").field("segmentation", &self.segmentation).finish_non_exhaustive()
-    }
-}
-
 impl TrainSender {
     /// A buffer for `most_bytes` a call: whole trains, or whole datagrams where that is less than a train.
     /// Zeros at first.

@@ -136,7 +136,7 @@ impl<S: AsFd> ZeroCopy<S> {
     }
 
     /// What became of the sends so far.
-    pub fn told(&self) -> ZeroCopyReport {
+    pub fn report(&self) -> ZeroCopyReport {
         self.report
     }
 
@@ -306,8 +306,8 @@ mod tests {
             zerocopy.wait(Duration::from_millis(100)).expect("polled");
             zerocopy.reap(&mut free).expect("told");
         }
-        assert_eq!((zerocopy.told().sends, free.len()), (sends, 4));
-        assert!(zerocopy.told().copied <= sends, "{:?}", zerocopy.told());
+        assert_eq!((zerocopy.report().sends, free.len()), (sends, 4));
+        assert!(zerocopy.report().copied <= sends, "{:?}", zerocopy.report());
         drop(zerocopy);
         drop(sender);
         let received = taker.join().expect("the taker").expect("received");

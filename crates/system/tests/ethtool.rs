@@ -21,7 +21,7 @@ fn ethtool_is_here() -> bool {
     here
 }
 
-/// The value after `KEY:` on the `nth` line that begins with it; `n/a` and the like are no number.
+/// The value after `KEY:` on the `nth` line that begins with it; `n/a` and the like are not numbers.
 fn value<'a>(text: &'a str, key: &str, nth: usize) -> Option<&'a str> {
     let found = text.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':')).nth(nth)?;
     Some(found.trim())

@@ -43,7 +43,7 @@ impl SettingChoice {
 
     /// The user means this thing that a process does for itself.
     pub fn takes_own(&self, id: &str, stage: SettingStage, findings: &[&str]) -> bool {
-        self.settings.iter().any(|named| split(named).0 == id)
+        self.settings.iter().any(|named| name_and_value(named).0 == id)
             || findings.iter().any(|finding| self.findings.iter().any(|named| named == finding))
             || self.stage == Some(stage) && self.findings.is_empty() && self.settings.is_empty()
             || self.is_all()
@@ -51,14 +51,14 @@ impl SettingChoice {
 
     /// The user named this setting or one of its findings: then it may be of high risk.
     fn names(&self, item: &Item) -> bool {
-        let by_name = self.settings.iter().any(|named| item.is_called(split(named).0));
+        let by_name = self.settings.iter().any(|named| item.is_called(name_and_value(named).0));
         by_name || item.findings.iter().any(|id| self.findings.iter().any(|finding| finding == id))
     }
 
     /// The user means this setting; the value that he set, if he did.
     fn takes(&self, item: &Item) -> Option<Option<String>> {
         let named = self.settings.iter().find_map(|named| {
-            let (name, value) = split(named);
+            let (name, value) = name_and_value(named);
             item.is_called(name).then(|| value.map(str::to_string))
         });
         if named.is_some() {
@@ -71,18 +71,18 @@ impl SettingChoice {
 }
 
 /// Name and value of `NAME=VALUE`.
-fn split(named: &str) -> (&str, Option<&str>) {
+fn name_and_value(named: &str) -> (&str, Option<&str>) {
     named.split_once('=').map_or((named, None), |(name, value)| (name.trim(), Some(value.trim())))
 }
 
-fn own(id: &str) -> Option<&'static Own> {
+fn own_setting(id: &str) -> Option<&'static Own> {
     process::ALL.iter().find(|own| own.id == id)
 }
 
 fn check_setting(named: &str) -> Result<(), Failure> {
-    let (name, value) = split(named);
+    let (name, value) = name_and_value(named);
     let id = name.split(':').next().unwrap_or_default();
-    if let Some(own) = own(id) {
+    if let Some(own) = own_setting(id) {
         return match (value, name == id) {
             (None, true) => Ok(()),
             _ => Err(Failure::Usage(format!(
@@ -127,7 +127,7 @@ impl TunePlan {
     /// is risky only where he names it.
     pub fn changes(&self, choice: &SettingChoice) -> Result<Vec<WantedValue>, Failure> {
         choice.check()?;
-        if let Some(own) = choice.settings.iter().find_map(|named| own(split(named).0)) {
+        if let Some(own) = choice.settings.iter().find_map(|named| own_setting(name_and_value(named).0)) {
             return Err(Failure::Usage(format!(
                 "{} belongs to a process: nothing of it is written to the machine. It is given by: {}; \
                  `linerate tune measure --setting {}` tries it",
@@ -180,8 +180,9 @@ impl TunePlan {
             };
             changes.push((item, want));
         }
-        let there = |name: &str| own(name).is_some() || self.settings.iter().any(|item| item.is_called(name));
-        match choice.settings.iter().map(|named| split(named).0).find(|name| !there(name)) {
+        let there =
+            |name: &str| own_setting(name).is_some() || self.settings.iter().any(|item| item.is_called(name));
+        match choice.settings.iter().map(|named| name_and_value(named).0).find(|name| !there(name)) {
             Some(name) => Err(Failure::Lacks(format!(
                 "{name} is not on this machine: `linerate tune --all` lists what is"
             ))),

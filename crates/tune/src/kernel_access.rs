@@ -127,7 +127,7 @@ impl LiveKernel {
             (SettingPlace::Driver { interface, knob }, Some(bytes)) if self.sysroot.is_live() => {
                 let text = String::from_utf8_lossy(bytes);
                 let value = text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-                turn(interface, knob, value)
+                set_knob(interface, knob, value)
             }
             (SettingPlace::Driver { .. }, Some(_)) => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -179,7 +179,7 @@ fn driver_value(interface: &str, knob: &Knob) -> io::Result<u32> {
     })
 }
 
-fn turn(interface: &str, knob: &Knob, value: u32) -> io::Result<()> {
+fn set_knob(interface: &str, knob: &Knob, value: u32) -> io::Result<()> {
     let ethtool = Ethtool::new()?;
     match knob {
         Knob::RxRing => ethtool.set_rings(interface, value, ethtool.rings(interface)?.tx),

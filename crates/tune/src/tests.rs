@@ -243,7 +243,7 @@ fn what_somebody_else_wrote_stays_until_it_is_forced() {
     machine.apply(1000).expect("applied");
     machine.set(1, "77");
     let outcomes = machine.undo(&[]).expect("undone");
-    let foreign = outcomes.iter().find(|outcome| outcome.id == id(1)).expect("told");
+    let foreign = outcomes.iter().find(|outcome| outcome.id == id(1)).expect("an outcome");
     assert_eq!(
         foreign.what,
         ApplyResult::Foreign { before: "1".into(), ours: "1001".into(), now: "77".into() }

@@ -117,7 +117,7 @@ fn decide(
     }
     let now = match access.read(&place) {
         Ok(now) => now,
-        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(AccessRefusal::Hung(why)) => return Err(unfinished_undo(&why)),
         Err(AccessRefusal::Absent(why)) => return Ok(gone(why)),
         Err(AccessRefusal::Refused(why)) => return Ok(Decision::Leave(ApplyResult::Kept { why })),
     };
@@ -157,13 +157,13 @@ fn restore(
     journal.append(Record::Undoing { n })?;
     let restoring = old.map(|old| entry.shape.restoring(old));
     match access.write(place, entry.shape, restoring.as_deref()) {
-        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(AccessRefusal::Hung(why)) => return Err(unfinished_undo(&why)),
         Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),
         Ok(()) => {}
     }
     let now = match access.read(place) {
         Ok(now) => now,
-        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(AccessRefusal::Hung(why)) => return Err(unfinished_undo(&why)),
         Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),
     };
     let back = match (now.as_deref(), old) {
@@ -179,6 +179,6 @@ fn restore(
     Ok(ApplyResult::Restored { now: shown })
 }
 
-fn hangs(why: &str) -> Failure {
+fn unfinished_undo(why: &str) -> Failure {
     Failure::Lacks(format!("{why}. What is not yet undone is in the journal: run `linerate tune undo` again"))
 }

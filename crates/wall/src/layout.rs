@@ -47,13 +47,13 @@ pub enum LayoutError {
         "a wall of {grid} has {} screens, but {} of them are here; without a [[screen]]: {}",
         grid.len(),
         grid.len() - holes.len(),
-        first(holes)
+        first_tiles(holes)
     )]
     Holes { grid: WallGrid, holes: Vec<TileId> },
 }
 
 /// The first few of the tiles.
-fn first(tiles: &[TileId]) -> String {
+fn first_tiles(tiles: &[TileId]) -> String {
     let shown: Vec<String> = tiles.iter().take(MOST_SHOWN).map(TileId::to_string).collect();
     shown.join(", ") + if tiles.len() > MOST_SHOWN { " …" } else { "" }
 }

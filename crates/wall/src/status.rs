@@ -88,7 +88,7 @@ pub struct TileStatus {
     pub blocked: f64,
     /// Frames that are read ahead.
     pub prefetched: u32,
-    /// What the screen told last, and how long ago, seconds; none: it never did.
+    /// What the screen reported last, and how many seconds ago; none: it never did.
     pub report: Option<ScreenReport>,
     pub report_age_seconds: Option<f64>,
     pub problem: Option<String>,

@@ -96,9 +96,3 @@ impl Recorder {
         self.file.write_all(&frame)
     }
 }
-
-impl std::fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recorder").field("path", &self.path).finish_non_exhaustive()
-    }
-}

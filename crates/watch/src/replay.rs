@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// A moment of a machine with 256 cores and as many disks is some 500 KB; a longer line is no moment, and
+/// A moment of a machine with 256 cores and as many disks is some 500 KB; a longer line is not a moment, and
 /// costs no more memory than this.
 const LONGEST_LINE_BYTES: u64 = 16 << 20;
 /// The window that a frame may ask for; ours need less than 1 MiB, `zstd -19` on the plain lines 8 MiB.
@@ -155,15 +155,6 @@ impl Iterator for Replay {
             Ok(_) => self.broken("has a moment of another schema"),
             Err(_) => self.broken("is damaged"),
         }
-    }
-}
-
-impl std::fmt::Debug for Replay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replay")
-            .field("name", &self.name)
-            .field("given", &self.lines_read)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
-//! Asks a server over a connection that may have closed meanwhile, and reads what is no file of its answers.
+//! Asks a server over a connection that may have closed meanwhile, and reads what is not a file of its answers.
 
+use super::error::{MOST_ANSWER_BYTES, TransferError};
 use super::{ClientSettings, HttpConnection};
-use crate::get::error::{GetError, MOST_ANSWER_BYTES};
 use crate::http::head::{ChunkedBody, ResponseHead};
 use crate::http::url::HttpUrl;
 use crate::patience::busy_wait;
@@ -15,7 +15,7 @@ pub(crate) fn connected<'c, 'a>(
     connection: &'c mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
     url: &HttpUrl,
-) -> Result<&'c mut HttpConnection<'a>, GetError> {
+) -> Result<&'c mut HttpConnection<'a>, TransferError> {
     if !connection.as_ref().is_some_and(|open| open.serves(url)) {
         *connection = None;
     }
@@ -32,10 +32,10 @@ pub(crate) fn ask_again<'a>(
     method: &str,
     url: &HttpUrl,
     lines: &str,
-) -> Result<ResponseHead, GetError> {
+) -> Result<ResponseHead, TransferError> {
     let was_open = connection.as_ref().is_some_and(|open| open.serves(url));
     match connected(connection, settings, url)?.ask(method, url, lines) {
-        Err(GetError::Broken { .. }) if was_open => {
+        Err(TransferError::Broken { .. }) if was_open => {
             *connection = None;
             connected(connection, settings, url)?.ask(method, url, lines)
         }
@@ -51,14 +51,17 @@ pub(crate) fn ask_when_free<'a>(
     method: &str,
     url: &HttpUrl,
     lines: &str,
-) -> Result<ResponseHead, GetError> {
+) -> Result<ResponseHead, TransferError> {
     let begun = clock::now();
     loop {
         let head = ask_again(connection, settings, method, url, lines)?;
         let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
         let is_busy = is_ours && head.status == 503 && head.keeps_alive();
         let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
-        let Some(wait) = busy_wait(begun, head.headers.text("retry-after")) else { return Ok(head) };
+        let Some(retry_after) = head.retry_after() else { return Ok(head) };
+        let Some(wait) = busy_wait(begun, retry_after) else {
+            return Err(TransferError::AlwaysBusy { url: url.to_string() });
+        };
         if method != "HEAD" {
             open.read_text(Some(length(&head, url)?), url)?;
         }
@@ -68,41 +71,41 @@ pub(crate) fn ask_when_free<'a>(
     }
 }
 
-/// Statuses that are no file.
-pub(crate) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), GetError> {
+/// Statuses that bring no file.
+pub(crate) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), TransferError> {
     let (url, status) = (url.to_string(), head.status);
     match status {
         200 | 206 => {}
-        404 | 410 => return Err(GetError::NotFound { url }),
-        401 | 403 | 407 => return Err(GetError::NotAllowed { url, status }),
-        503 => return Err(GetError::Overloaded { url }),
-        412 | 416 => return Err(GetError::Changed { url }),
-        421 => return Err(GetError::OtherName { url }),
-        _ => return Err(GetError::Status { url, status }),
+        404 | 410 => return Err(TransferError::NotFound { url }),
+        401 | 403 | 407 => return Err(TransferError::NotAllowed { url, status }),
+        503 => return Err(TransferError::Overloaded { url, retry_after: None }),
+        412 | 416 => return Err(TransferError::Changed { url }),
+        421 => return Err(TransferError::OtherName { url }),
+        _ => return Err(TransferError::Status { url, status }),
     }
     match head.headers.text("content-encoding") {
         Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => {
-            Err(GetError::Packed { url, encoding: foreign(encoding) })
+            Err(TransferError::Packed { url, encoding: foreign(encoding) })
         }
         _ => Ok(()),
     }
 }
 
 /// What the body of an answer has.
-pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, GetError> {
-    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
+pub(crate) fn length(head: &ResponseHead, url: &HttpUrl) -> Result<u64, TransferError> {
+    let no_http = |why| TransferError::NoHttp { url: url.to_string(), why };
     let chunked = head.headers.all("transfer-encoding").next().is_some();
     let length = head.headers.content_length().map_err(no_http)?.filter(|_| !chunked);
-    length.ok_or_else(|| GetError::NoLength { url: url.to_string() })
+    length.ok_or_else(|| TransferError::NoLength { url: url.to_string() })
 }
 
-/// A body that is no file: of a length that is said, in chunks, or until the end of the connection.
+/// A body that is not a file: of a length that is said, in chunks, or until the end of the connection.
 pub(crate) fn read_body(
     connection: &mut HttpConnection<'_>,
     head: &ResponseHead,
     url: &HttpUrl,
-) -> Result<Vec<u8>, GetError> {
-    let no_http = |why| GetError::NoHttp { url: url.to_string(), why };
+) -> Result<Vec<u8>, TransferError> {
+    let no_http = |why| TransferError::NoHttp { url: url.to_string(), why };
     if matches!(head.status, 204 | 304) {
         return Ok(Vec::new());
     }
@@ -111,7 +114,7 @@ pub(crate) fn read_body(
     }
     match head.headers.content_length().map_err(no_http)? {
         Some(bytes) if bytes <= MOST_ANSWER_BYTES => connection.read_text(Some(bytes), url),
-        Some(_) => Err(GetError::LongAnswer { url: url.to_string() }),
+        Some(_) => Err(TransferError::LongAnswer { url: url.to_string() }),
         None => {
             connection.spend();
             let (mut body, mut chunk) = (Vec::new(), vec![0; READ_BYTES]);
@@ -121,30 +124,28 @@ pub(crate) fn read_body(
                     read => body.extend_from_slice(&chunk[..read]),
                 }
                 if body.len() as u64 > MOST_ANSWER_BYTES {
-                    return Err(GetError::LongAnswer { url: url.to_string() });
+                    return Err(TransferError::LongAnswer { url: url.to_string() });
                 }
             }
         }
     }
 }
 
-fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec<u8>, TransferError> {
     let (mut chunks, mut body, mut buffer) = (ChunkedBody::begin(), Vec::new(), vec![0; READ_BYTES]);
     while !chunks.is_over() {
         let wanted = chunks.wants(READ_BYTES);
         let read = connection.read(&mut buffer[..wanted], url)?;
         if read == 0 {
-            return Err(GetError::CutShort { url: url.to_string(), missing: 1 });
+            return Err(TransferError::CutShort { url: url.to_string(), missing: 1 });
         }
-        let taken = chunks.take(&buffer[..read], &mut body);
-        if taken.is_err() || body.len() as u64 > MOST_ANSWER_BYTES {
-            connection.spend();
-            return Err(if taken.is_err() {
-                GetError::NoLength { url: url.to_string() }
-            } else {
-                GetError::LongAnswer { url: url.to_string() }
-            });
-        }
+        let error = match chunks.take(&buffer[..read], &mut body) {
+            Err(_) => TransferError::NoLength { url: url.to_string() },
+            Ok(()) if body.len() as u64 <= MOST_ANSWER_BYTES => continue,
+            Ok(()) => TransferError::LongAnswer { url: url.to_string() },
+        };
+        connection.spend();
+        return Err(error);
     }
     Ok(body)
 }

@@ -1,10 +1,9 @@
 //! A connection is opened to one of the addresses of a host: the next is tried beside one that is silent
 //! (RFC 8305), so that a dead one costs a short while, and only once.
 
-use super::ClientSettings;
 use super::settings::TakenAddress;
+use super::{ClientSettings, TransferError};
 use crate::dialled::AwaitedConnections;
-use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use linerate_system::clock;
 use linerate_system::readiness::begin_connect;
@@ -49,7 +48,7 @@ struct Attempt {
 pub(super) fn connect(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
-) -> Result<(TcpStream, TakenAddress), GetError> {
+) -> Result<(TcpStream, TakenAddress), TransferError> {
     if let Some(awaited) = &settings.awaited {
         return opened_by_other_end(settings, url, awaited);
     }
@@ -70,14 +69,17 @@ pub(super) fn connect(
         };
         if let Some(taken) = next {
             tried.push(taken.address);
-            match begin(settings, taken.address) {
+            match begin_attempt(settings, taken.address) {
                 Ok(socket) => attempts.push(Attempt { socket, taken, begun: clock::now() }),
-                Err(why) => failures.push(failed(&taken, &why)),
+                Err(why) => failures.push(failure_of(&taken, &why)),
             }
             continue;
         }
         if attempts.is_empty() {
-            return Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) });
+            return Err(TransferError::Unreachable {
+                authority: url.authority(),
+                why: all_reasons(failures),
+            });
         }
         settings.check_stop()?;
         if let Some(open) = first_answer(settings, url, &mut attempts, &mut failures)? {
@@ -91,7 +93,7 @@ pub(super) fn connect(
 fn connect_without_sockets(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
-) -> Option<Result<(TcpStream, TakenAddress), GetError>> {
+) -> Option<Result<(TcpStream, TakenAddress), TransferError>> {
     let (mut tried, mut failures) = (Vec::new(), Vec::new());
     while let Some(taken) = settings.book.take(url, &tried, settings.keeps_to_one) {
         match crate::tests::network::connected()? {
@@ -99,11 +101,11 @@ fn connect_without_sockets(
                 taken.answered();
                 return Some(Ok((stream, taken)));
             }
-            Err(error) => failures.push(failed(&taken, &error.into())),
+            Err(error) => failures.push(failure_of(&taken, &error.into())),
         }
         tried.push(taken.address);
     }
-    Some(Err(GetError::Unreachable { authority: url.authority(), why: reasons(failures) }))
+    Some(Err(TransferError::Unreachable { authority: url.authority(), why: all_reasons(failures) }))
 }
 
 /// Whatever host a URL names, it is the other end's.
@@ -111,8 +113,8 @@ fn opened_by_other_end(
     settings: &ClientSettings<'_>,
     url: &HttpUrl,
     awaited: &AwaitedConnections,
-) -> Result<(TcpStream, TakenAddress), GetError> {
-    let no_connection = |why: String| GetError::Unreachable { authority: url.authority(), why };
+) -> Result<(TcpStream, TakenAddress), TransferError> {
+    let no_connection = |why: String| TransferError::Unreachable { authority: url.authority(), why };
     let came = awaited.next(settings.stop).and_then(|stream| Ok((stream.peer_addr()?, stream)));
     settings.check_stop()?;
     let (peer, stream) =
@@ -121,11 +123,11 @@ fn opened_by_other_end(
     let taken = settings.book.take(url, &[], true);
     let taken = taken.ok_or_else(|| no_connection("no address".into()))?;
     taken.answered();
-    let stream = prepared(Socket::from(stream)).map_err(|error| no_connection(error.to_string()))?;
+    let stream = prepared_stream(Socket::from(stream)).map_err(|error| no_connection(error.to_string()))?;
     Ok((stream, taken))
 }
 
-fn begin(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {
+fn begin_attempt(settings: &ClientSettings<'_>, address: SocketAddr) -> Result<Socket, ConnectError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if let Some(nic) = &settings.nic {
         let name = || nic.name.clone();
@@ -148,8 +150,8 @@ fn first_answer(
     url: &HttpUrl,
     attempts: &mut Vec<Attempt>,
     failures: &mut Vec<String>,
-) -> Result<Option<(TcpStream, TakenAddress)>, GetError> {
-    let broken = |error| GetError::broken(url, error);
+) -> Result<Option<(TcpStream, TakenAddress)>, TransferError> {
+    let broken = |error| TransferError::broken(url, error);
     let patience = CONNECT.min(settings.timeout);
     let (mut waiting, mut open, is_alone) = (Vec::new(), None, attempts.len() == 1);
     for attempt in attempts.drain(..) {
@@ -160,10 +162,10 @@ fn first_answer(
         let is_ready = settings.stop.wait_writable(&attempt.socket, Some(time)).map_err(broken)?;
         let error = if is_ready { attempt.socket.take_error().map_err(broken)? } else { None };
         match (is_ready, error) {
-            (true, Some(error)) => failures.push(failed(&attempt.taken, &error.into())),
+            (true, Some(error)) => failures.push(failure_of(&attempt.taken, &error.into())),
             (true, None) if open.is_none() => open = Some(attempt),
             (false, _) if clock::since(attempt.begun) >= patience => {
-                failures.push(failed(&attempt.taken, &ConnectError::Silent(patience)));
+                failures.push(failure_of(&attempt.taken, &ConnectError::Silent(patience)));
             }
             _ => waiting.push(attempt),
         }
@@ -176,17 +178,17 @@ fn first_answer(
     let late = BESIDE.max(2 * clock::since(begun));
     waiting.iter().filter(|one| clock::since(one.begun) >= late).for_each(|one| one.taken.was_late());
     taken.answered();
-    let stream = prepared(socket).map_err(broken)?;
+    let stream = prepared_stream(socket).map_err(broken)?;
     Ok(Some((stream, taken)))
 }
 
-fn failed(taken_address: &TakenAddress, why: &ConnectError) -> String {
+fn failure_of(taken_address: &TakenAddress, why: &ConnectError) -> String {
     taken_address.failed();
     format!("{}: {why}", taken_address.address)
 }
 
 /// One sentence's part, also where there are many.
-fn reasons(mut failures: Vec<String>) -> String {
+fn all_reasons(mut failures: Vec<String>) -> String {
     let more = failures.len().saturating_sub(MOST_SAID);
     failures.truncate(MOST_SAID);
     match (failures.is_empty(), more) {
@@ -196,7 +198,7 @@ fn reasons(mut failures: Vec<String>) -> String {
     }
 }
 
-fn prepared(socket: Socket) -> io::Result<TcpStream> {
+fn prepared_stream(socket: Socket) -> io::Result<TcpStream> {
     socket.set_nonblocking(false)?;
     linerate_transport::admission::prepare_control(&socket)?;
     let stream = TcpStream::from(socket);

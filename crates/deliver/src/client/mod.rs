@@ -2,11 +2,11 @@
 
 pub(crate) mod ask;
 mod connect;
+mod error;
 mod settings;
 mod wire;
 
 use crate::flow_sockets::SocketRoute;
-use crate::get::error::GetError;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::patience::Quiet;
@@ -14,6 +14,7 @@ use crate::stream_tally::StreamTally;
 #[cfg(test)]
 use crate::tests::network;
 use connect::connect;
+pub use error::TransferError;
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
@@ -32,7 +33,7 @@ const MOST_INTERIM: u32 = 8;
 const LEAST_BYTES: u64 = 1 << 10;
 /// What is read at once where heads and small bodies come one after another.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The most bytes of a body that is no file.
+/// The most bytes of a body that is not a file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
 /// An open connection.
@@ -67,7 +68,7 @@ impl Drop for HttpConnection<'_> {
 }
 
 impl<'a> HttpConnection<'a> {
-    pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, GetError> {
+    pub(crate) fn open(settings: &'a ClientSettings<'a>, url: &HttpUrl) -> Result<Self, TransferError> {
         let (stream, open_address) = connect(settings, url)?;
         let wire = match url.secure {
             false => ClientWire::Plain(stream),
@@ -144,14 +145,19 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// Asks, and reads the head of the answer. `lines` are whole header lines.
-    pub(crate) fn ask(&mut self, method: &str, url: &HttpUrl, lines: &str) -> Result<ResponseHead, GetError> {
+    pub(crate) fn ask(
+        &mut self,
+        method: &str,
+        url: &HttpUrl,
+        lines: &str,
+    ) -> Result<ResponseHead, TransferError> {
         self.send(&[(method, url, lines)])?;
         self.answer(url)
     }
 
     /// Sends requests of which each is answered in its turn: then [`HttpConnection::answer`] has their heads.
     /// They are so few that they fit the socket's buffer, else both ends would wait for each other.
-    pub(crate) fn send(&mut self, requests: &[(&str, &HttpUrl, &str)]) -> Result<(), GetError> {
+    pub(crate) fn send(&mut self, requests: &[(&str, &HttpUrl, &str)]) -> Result<(), TransferError> {
         let Some((_, first, _)) = requests.first() else { return Ok(()) };
         let shown = self.settings.token.as_ref().filter(|(_, hosts)| hosts.contains(&self.authority));
         let token = shown.map_or("", |(token, _)| token.as_str());
@@ -174,7 +180,7 @@ impl<'a> HttpConnection<'a> {
 
     /// The head of the answer to the first request that has none yet. Its body has to be read before the
     /// next.
-    pub(crate) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
+    pub(crate) fn answer(&mut self, url: &HttpUrl) -> Result<ResponseHead, TransferError> {
         self.is_spent = true;
         self.quiet = Quiet::new(LEAST_BYTES);
         let mut interim = 0;
@@ -188,7 +194,7 @@ impl<'a> HttpConnection<'a> {
             }
             interim += 1;
             if interim > MOST_INTERIM || head.status == 101 {
-                return Err(GetError::Status { url: url.to_string(), status: head.status });
+                return Err(TransferError::Status { url: url.to_string(), status: head.status });
             }
         }
     }
@@ -199,7 +205,7 @@ impl<'a> HttpConnection<'a> {
         &mut self,
         time: Duration,
         url: &HttpUrl,
-    ) -> Result<Option<ResponseHead>, GetError> {
+    ) -> Result<Option<ResponseHead>, TransferError> {
         let until = clock::now() + time;
         let mut chunk = [0; 4096];
         while clock::now() < until {
@@ -213,39 +219,39 @@ impl<'a> HttpConnection<'a> {
                     self.is_spent = true;
                     return Ok(Some(head));
                 }
-                Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
+                Err(why) => return Err(TransferError::NoHttp { url: url.to_string(), why }),
                 Ok(None) => {}
             }
             self.settings.check_stop()?;
             let left = until.saturating_duration_since(clock::now());
             match self.wire.read_within(&mut chunk, left, self.settings.stop) {
-                Ok(0) => return Err(GetError::closed(url)),
+                Ok(0) => return Err(TransferError::closed(url)),
                 Ok(read) => self.buffer.extend_from_slice(&chunk[..read]),
                 Err(error) if is_waiting(&error) => {}
-                Err(error) => return Err(GetError::broken(url, error)),
+                Err(error) => return Err(TransferError::broken(url, error)),
             }
         }
         Ok(None)
     }
 
-    fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, GetError> {
+    fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, TransferError> {
         loop {
             match parse_response(&self.buffer[self.consumed..]) {
                 Ok(Some((head, length))) => {
                     self.consumed += length;
                     return Ok(head);
                 }
-                Err(why) => return Err(GetError::NoHttp { url: url.to_string(), why }),
+                Err(why) => return Err(TransferError::NoHttp { url: url.to_string(), why }),
                 Ok(None) => {}
             }
             if self.fill(url)? == 0 {
-                return Err(GetError::closed(url));
+                return Err(TransferError::closed(url));
             }
         }
     }
 
     /// What comes next, behind what was not taken yet: how much, 0 at the end of the connection.
-    fn fill(&mut self, url: &HttpUrl) -> Result<usize, GetError> {
+    fn fill(&mut self, url: &HttpUrl) -> Result<usize, TransferError> {
         self.buffer.drain(..self.consumed);
         self.consumed = 0;
         let unread = self.buffer.len();
@@ -258,7 +264,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     /// The next bytes of the body, at least one; none at the end of the connection.
-    pub(crate) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
+    pub(crate) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, TransferError> {
         let unread = &self.buffer[self.consumed..];
         if unread.is_empty() {
             let most = into.len().min(self.settings.read_bytes);
@@ -270,8 +276,8 @@ impl<'a> HttpConnection<'a> {
         Ok(taken)
     }
 
-    /// A whole body that is no file; `length` is what the head says of it.
-    pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, GetError> {
+    /// A whole body that is not a file; `length` is what the head says of it.
+    pub(crate) fn read_text(&mut self, length: Option<u64>, url: &HttpUrl) -> Result<Vec<u8>, TransferError> {
         self.read_whole(length, url, |_| ())
     }
 
@@ -281,14 +287,14 @@ impl<'a> HttpConnection<'a> {
         length: Option<u64>,
         url: &HttpUrl,
         came: impl Fn(u64),
-    ) -> Result<Vec<u8>, GetError> {
+    ) -> Result<Vec<u8>, TransferError> {
         let length = length.filter(|length| *length <= MOST_TEXT_BYTES);
-        let length = length.ok_or_else(|| GetError::NoLength { url: url.to_string() })?;
+        let length = length.ok_or_else(|| TransferError::NoLength { url: url.to_string() })?;
         let mut body = Vec::new();
         while (body.len() as u64) < length {
             let missing = length - body.len() as u64;
             if self.consumed == self.buffer.len() && self.fill(url)? == 0 {
-                return Err(GetError::CutShort { url: url.to_string(), missing });
+                return Err(TransferError::CutShort { url: url.to_string(), missing });
             }
             let unread = &self.buffer[self.consumed..];
             let taken = unread.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
@@ -304,7 +310,7 @@ impl<'a> HttpConnection<'a> {
         self.is_spent = true;
     }
 
-    fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, GetError> {
+    fn receive(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, TransferError> {
         loop {
             let left = self.settings.timeout.saturating_sub(self.quiet.time());
             match self.wire.read_within(into, left, self.settings.stop) {
@@ -319,23 +325,29 @@ impl<'a> HttpConnection<'a> {
                     self.settings.check_stop()?;
                     self.check_stall(url)?;
                 }
-                Err(error) => return Err(GetError::broken(url, error)),
+                Err(error) => return Err(TransferError::broken(url, error)),
             }
         }
     }
 
-    fn check_stall(&self, url: &HttpUrl) -> Result<(), GetError> {
+    fn check_stall(&self, url: &HttpUrl) -> Result<(), TransferError> {
         let timeout = self.settings.timeout;
         if self.quiet.time() < timeout {
             return Ok(());
         }
-        Err(GetError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })
+        Err(TransferError::Stalled { url: url.to_string(), seconds: timeout.as_secs() })
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), GetError> {
+    pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), TransferError> {
         let (mut rest, begun) = (bytes, clock::now());
-        while !rest.is_empty() {
-            match self.wire.write(rest) {
+        loop {
+            let written = match rest {
+                // What TLS has taken is not with the kernel yet.
+                [] => self.wire.flush().map(|()| 0),
+                _ => self.wire.write(rest),
+            };
+            match written {
+                Ok(_) if rest.is_empty() => return Ok(()),
                 Ok(written) => {
                     self.route.add(written);
                     rest = &rest[written..];
@@ -343,17 +355,7 @@ impl<'a> HttpConnection<'a> {
                 Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
                     self.settings.check_stop()?;
                 }
-                Err(error) => return Err(GetError::broken(url, error)),
-            }
-        }
-        // What TLS has taken is not with the kernel yet.
-        loop {
-            match self.wire.flush() {
-                Ok(()) => return Ok(()),
-                Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
-                    self.settings.check_stop()?;
-                }
-                Err(error) => return Err(GetError::broken(url, error)),
+                Err(error) => return Err(TransferError::broken(url, error)),
             }
         }
     }

@@ -2,9 +2,9 @@
 //! and the addresses of each host name: which of them answer, and how many connections each has, so that the
 //! next one goes where it is of use.
 
+use super::TransferError;
 use crate::dialled::AwaitedConnections;
 use crate::flow_sockets::FlowSockets;
-use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 use crate::s3::S3Store;
 use crate::tls::{ClientTls, TlsError, TlsTrust};
@@ -107,12 +107,12 @@ impl<'a> ClientSettings<'a> {
     }
 
     /// The authorities are read with the first connection that needs them.
-    pub(super) fn tls(&self) -> Result<&ClientTls, GetError> {
+    pub(super) fn tls(&self) -> Result<&ClientTls, TransferError> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
     }
 
-    pub(crate) fn check_stop(&self) -> Result<(), GetError> {
-        if self.stop.is_ended() { Err(GetError::Interrupted) } else { Ok(()) }
+    pub(crate) fn check_stop(&self) -> Result<(), TransferError> {
+        if self.stop.is_ended() { Err(TransferError::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -191,12 +191,12 @@ enum AddressState {
 
 impl AddressBook {
     /// The addresses of the URL's host; looked up once.
-    pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), GetError> {
-        if lock(&self.hosts).contains_key(&key(url)) {
+    pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), TransferError> {
+        if lock(&self.hosts).contains_key(&host_and_port(url)) {
             return Ok(());
         }
         let found = resolve_all(&url.host, url.port)
-            .map_err(|why| GetError::Unreachable { authority: url.authority(), why: why.to_string() })?;
+            .map_err(|why| TransferError::Unreachable { authority: url.authority(), why: why.to_string() })?;
         self.enter(url, &found, nic);
         Ok(())
     }
@@ -215,7 +215,7 @@ impl AddressBook {
                 all.push(known(address));
             }
         }
-        lock(&self.hosts).entry(key(url)).or_insert(all);
+        lock(&self.hosts).entry(host_and_port(url)).or_insert(all);
     }
 
     /// The address that the next connection should try, with one connection more; none that was tried already.
@@ -227,14 +227,14 @@ impl AddressBook {
         keeps_to_one: bool,
     ) -> Option<TakenAddress> {
         let mut hosts = lock(&self.hosts);
-        let known = hosts.get_mut(&key(url))?;
+        let known = hosts.get_mut(&host_and_port(url))?;
         let untried = known.iter_mut().filter(|one| !tried.contains(&one.address));
         let next = untried.min_by_key(|one| {
             let is_other = keeps_to_one && !one.has_answered;
             (one.state, is_other, one.is_far, if keeps_to_one { 0 } else { one.connections })
         })?;
         next.connections += 1;
-        Some(TakenAddress { book: Arc::clone(self), key: key(url), address: next.address })
+        Some(TakenAddress { book: Arc::clone(self), key: host_and_port(url), address: next.address })
     }
 
     fn change(&self, key: &(String, u16), address: SocketAddr, change: impl FnOnce(&mut KnownAddress)) {
@@ -246,7 +246,7 @@ impl AddressBook {
     }
 }
 
-fn key(url: &HttpUrl) -> (String, u16) {
+fn host_and_port(url: &HttpUrl) -> (String, u16) {
     (url.host.clone(), url.port)
 }
 

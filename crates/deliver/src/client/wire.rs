@@ -1,7 +1,7 @@
 //! The bytes of a client's connection, in the clear or under TLS.
 
+use super::TransferError;
 use super::settings::ClientSettings;
-use crate::get::error::GetError;
 use crate::http::url::HttpUrl;
 #[cfg(test)]
 use crate::tests::network;
@@ -30,7 +30,7 @@ impl ClientWire {
         url: &HttpUrl,
         stream: TcpStream,
         settings: &ClientSettings<'_>,
-    ) -> Result<Self, GetError> {
+    ) -> Result<Self, TransferError> {
         let mut handshake = ClientHandshake::new(tls, &url.host)?;
         let until = clock::now() + HANDSHAKE.min(settings.timeout);
         loop {
@@ -90,18 +90,18 @@ impl ClientWire {
 }
 
 /// What is wrong with the server, in words that say what to do.
-fn of_handshake(url: &HttpUrl, error: io::Error) -> GetError {
+fn of_handshake(url: &HttpUrl, error: io::Error) -> TransferError {
     let authority = url.authority();
     let within = error.get_ref().and_then(|within| within.downcast_ref::<rustls::Error>());
     let why = match within {
-        None => return GetError::broken(url, error),
+        None => return TransferError::broken(url, error),
         Some(rustls::Error::InvalidCertificate(why)) => of_certificate(why),
         Some(rustls::Error::InvalidMessage(_)) => {
             "it does not speak TLS there; is it http://, or another port?".into()
         }
         Some(other) => format!("TLS: {}", foreign(&other.to_string())),
     };
-    GetError::Certificate { authority, why }
+    TransferError::Certificate { authority, why }
 }
 
 fn of_certificate(why: &CertificateError) -> String {

@@ -1,11 +1,11 @@
 //! What a copy makes once its files are there: links, further names of files, and last what folders have, the deepest
 //! first. Below the folder of the copy and nowhere else, by openat2, and through no link.
 
-use super::error::GetError;
 use super::finished_files::FinishedFiles;
 use super::part::part_path;
 use super::plan::WantedFile;
 use crate::archived::{Archived, AttributeFailures, MODE, OWNER, TIME};
+use crate::client::TransferError;
 use linerate_system::attributes::set_link_time;
 use linerate_system::beneath::ConfinedFolder;
 use linerate_system::landing::sync_file_system;
@@ -63,7 +63,7 @@ impl ArchivedNames {
         if mode & OWN_FOLDER_MODE != OWN_FOLDER_MODE {
             let mode = Permissions::from_mode(mode & 0o7777 | OWN_FOLDER_MODE);
             // Where it may not be changed, it is as it was.
-            let _ = below(output, folder).and_then(|folder| folder.set_permissions(mode));
+            let _ = open_folder(output, folder).and_then(|folder| folder.set_permissions(mode));
         }
         Ok(())
     }
@@ -78,20 +78,21 @@ impl ArchivedNames {
     ) {
         let output = if output.as_os_str().is_empty() { Path::new(".") } else { output };
         for (wanted, link) in &self.links {
-            match make(output, wanted, link, replace, failures) {
+            match make_link(output, wanted, link, replace, failures) {
                 Ok(is_new) => finished.link_made(wanted, is_new),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    finished.failed(wanted, GetError::AlreadyThere { path: wanted.destination.clone() }, 0);
-                }
                 Err(error) => {
                     let path = wanted.destination.clone();
-                    finished.failed(wanted, GetError::Destination { path, error }, 0);
+                    let error = match error.kind() {
+                        io::ErrorKind::AlreadyExists => TransferError::AlreadyThere { path },
+                        _ => TransferError::Destination { path, error },
+                    };
+                    finished.failed(wanted, error, 0);
                 }
             }
         }
         self.folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.components().count()));
         for (folder, archived) in &self.folders {
-            match below(output, folder) {
+            match open_folder(output, folder) {
                 Ok(opened) => archived.set_at(&opened, failures),
                 Err(error) => failures.add(MODE, &error),
             }
@@ -102,13 +103,13 @@ impl ArchivedNames {
 }
 
 /// A folder of the copy, open.
-fn below(output: &Path, folder: &Path) -> io::Result<File> {
+fn open_folder(output: &Path, folder: &Path) -> io::Result<File> {
     let path = folder.strip_prefix(output).unwrap_or(folder);
     File::open(ConfinedFolder::open(output)?.folder(path)?.entry_path(OsStr::new(".")))
 }
 
 /// Makes one name; false where it was there.
-fn make(
+fn make_link(
     output: &Path,
     wanted: &WantedFile,
     link: &LinkTo,

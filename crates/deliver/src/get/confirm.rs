@@ -1,7 +1,6 @@
 //! What came is compared with the server's: the sums of its blocks, and at the end whether it still has the same file.
 //! So is a local file that may have the server's content already.
 
-use super::error::GetError;
 use super::journal::still_there;
 use super::pieces::BlockRun;
 use super::plan::WantedFile;
@@ -9,8 +8,8 @@ use super::remote::{Remote, RemoteFile, probe};
 use super::stream::{GetStream, MOST_TRIES, POLL_INTERVAL};
 use super::transfer::{FileTransfer, FileWork};
 use crate::blocks::{BlockList, BlockRequest, block_bytes_of, most_sums};
-use crate::client::HttpConnection;
 use crate::client::ask::{ask_when_free, length, refuse};
+use crate::client::{HttpConnection, TransferError};
 use crate::patience::Retries;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,14 +32,14 @@ impl GetStream<'_> {
                     Err(error) => {
                         tracing::debug!(%error, "no connection for the sums alone");
                         let ended = file.give_back(FileWork::Confirm(piece));
-                        return self.conclude(&file, ended, false);
+                        return self.conclude(&file, ended, None);
                     }
                 }
             }
             let first = self.confirm(&file, &piece);
-            if matches!(first, Err(GetError::Overloaded { .. } | GetError::Broken { .. })) {
+            if matches!(first, Err(TransferError::Overloaded { .. } | TransferError::Broken { .. })) {
                 let ended = file.give_back(FileWork::Confirm(piece));
-                return self.conclude(&file, ended, false);
+                return self.conclude(&file, ended, None);
             }
             let first = first.map_err(|error| self.blamed(&file, error, 0));
             self.end(&file, FileWork::Confirm(piece), first);
@@ -56,7 +55,7 @@ impl GetStream<'_> {
     }
 
     /// Asks for the server's sums of these blocks, and compares.
-    fn confirm(&mut self, file: &FileTransfer, piece: &BlockRun) -> Result<(), GetError> {
+    fn confirm(&mut self, file: &FileTransfer, piece: &BlockRun) -> Result<(), TransferError> {
         let mut first = piece.start;
         while first < piece.end {
             let count = (piece.end - first).min(most_sums(file.block_bytes));
@@ -72,7 +71,7 @@ impl GetStream<'_> {
     }
 
     /// The server's sums of these blocks.
-    fn sums(&mut self, remote: &RemoteFile, request: BlockRequest) -> Result<Vec<u64>, GetError> {
+    fn sums(&mut self, remote: &RemoteFile, request: BlockRequest) -> Result<Vec<u64>, TransferError> {
         let url = &remote.url;
         let sums_url = url.with_target(&format!("{}?{}", url.path(), request.query()));
         let tag = remote.entity_tag.as_deref();
@@ -80,9 +79,9 @@ impl GetStream<'_> {
         let head = ask_when_free(&mut self.connection, self.settings, "GET", &sums_url, &lines)?;
         refuse(&head, &sums_url)?;
         let bytes = length(&head, &sums_url)?;
-        let no_length = || GetError::NoLength { url: sums_url.to_string() };
+        let no_length = || TransferError::NoLength { url: sums_url.to_string() };
         let body = self.connection.as_mut().ok_or_else(no_length)?.read_text(Some(bytes), &sums_url)?;
-        BlockList::parse(&body, request).map_err(|why| GetError::Blocks { url: url.to_string(), why })
+        BlockList::parse(&body, request).map_err(|why| TransferError::Blocks { url: url.to_string(), why })
     }
 
     /// If the local file has the server's content (compared by block sums), only its modification time is set; the
@@ -91,7 +90,7 @@ impl GetStream<'_> {
         &mut self,
         wanted: &WantedFile,
         remote: &RemoteFile,
-    ) -> Result<bool, GetError> {
+    ) -> Result<bool, TransferError> {
         let place = &wanted.destination;
         let is_as_long = |here: std::fs::Metadata| here.is_file() && here.len() == remote.bytes;
         let may_be = self.finished.keeps_same && remote.has_sums;
@@ -117,18 +116,19 @@ impl GetStream<'_> {
     }
 
     /// The server has the same file at the end as at the beginning.
-    pub(super) fn check_unchanged(&mut self, file: &FileTransfer) -> Result<(), GetError> {
+    pub(super) fn check_unchanged(&mut self, file: &FileTransfer) -> Result<(), TransferError> {
         self.leave_lost_route();
         let (remote, mut retries) = (&file.remote, Retries::new(MOST_TRIES, Duration::ZERO));
         loop {
             let error = match probe(&mut self.connection, self.settings, &remote.url) {
                 Ok(Remote::File(now)) if now.is_same(remote) => return Ok(()),
-                Ok(_) => self.blamed(file, GetError::Changed { url: remote.url.to_string() }, 0),
+                Ok(_) => self.blamed(file, TransferError::Changed { url: remote.url.to_string() }, 0),
                 Err(error) => error,
             };
             tracing::debug!(%error, "the server did not confirm that the file is unchanged");
             self.connection = None;
-            if retries.failed(error.may_pass(), false).is_none_or(|wait| self.plan.rest(wait)) {
+            let wait = retries.failed(error.may_pass(), false, error.retry_after());
+            if wait.is_none_or(|wait| self.plan.rest(wait)) {
                 return Err(error);
             }
         }

@@ -1,11 +1,11 @@
 //! Files that are whole are put at their places, with one `syncfs` for many small ones; and what became of each.
 
-use super::error::GetError;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::transfer::FileTransfer;
 use crate::archived::AttributeFailures;
 use crate::blocks::HASH;
+use crate::client::TransferError;
 use crate::http::url::HttpUrl;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock;
@@ -48,7 +48,7 @@ pub(super) struct FinishedFiles {
     sha256: Option<String>,
     archive: Option<Arc<AttributeFailures>>,
     reports: Mutex<Vec<TransferFile>>,
-    errors: Mutex<Vec<GetError>>,
+    errors: Mutex<Vec<TransferError>>,
     small: Mutex<Vec<LandedFile>>,
     again: AtomicU64,
     method: Mutex<Option<String>>,
@@ -70,9 +70,9 @@ impl FinishedFiles {
         wanted: &WantedFile,
         bytes: u64,
         modified: Option<u64>,
-    ) -> Result<bool, GetError> {
+    ) -> Result<bool, TransferError> {
         let path = &wanted.destination;
-        let failed = |error| GetError::Destination { path: path.clone(), error };
+        let failed = |error| TransferError::Destination { path: path.clone(), error };
         let there = match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             there => there.map_err(failed)?,
@@ -91,7 +91,8 @@ impl FinishedFiles {
             }
         };
         if !same || !right().map_err(failed)? {
-            return if takes_place { Ok(false) } else { Err(GetError::AlreadyThere { path: path.clone() }) };
+            let there = || TransferError::AlreadyThere { path: path.clone() };
+            return if takes_place { Ok(false) } else { Err(there()) };
         }
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);
@@ -99,7 +100,7 @@ impl FinishedFiles {
         self.report(TransferFile {
             bytes,
             kept_bytes: bytes,
-            ..ended(wanted, TransferOutcome::AlreadyThere)
+            ..report_of(wanted, TransferOutcome::AlreadyThere)
         });
         Ok(true)
     }
@@ -107,12 +108,12 @@ impl FinishedFiles {
     /// A link was made, or was there.
     pub(super) fn link_made(&self, wanted: &WantedFile, is_new: bool) {
         let outcome = if is_new { TransferOutcome::Fetched } else { TransferOutcome::AlreadyThere };
-        self.report(ended(wanted, outcome));
+        self.report(report_of(wanted, outcome));
     }
 
     /// Its name, and what it has beside its content. That comes last: with another owner it is no part any more that a
     /// later start would go on with.
-    fn land(&self, part: &PartFile, wanted: &WantedFile) -> Result<(), GetError> {
+    fn land(&self, part: &PartFile, wanted: &WantedFile) -> Result<(), TransferError> {
         let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) else {
             return part.land(self.replace);
         };
@@ -162,7 +163,7 @@ impl FinishedFiles {
                         kept_bytes: file.kept,
                         seconds: clock::since(file.begun).as_secs_f64(),
                         verified: verified.into_iter().flatten().collect(),
-                        ..ended(&file.wanted, TransferOutcome::Fetched)
+                        ..report_of(&file.wanted, TransferOutcome::Fetched)
                     });
                 }
                 Err(error) => {
@@ -197,7 +198,7 @@ impl FinishedFiles {
                     kept_bytes: file.kept_bytes(),
                     seconds: clock::since(begun).as_secs_f64(),
                     verified: verified.into_iter().flatten().collect(),
-                    ..ended(wanted, TransferOutcome::Fetched)
+                    ..report_of(wanted, TransferOutcome::Fetched)
                 });
             }
             Err(error) => self.unfinished(wanted, file, error),
@@ -209,7 +210,7 @@ impl FinishedFiles {
         &self,
         file: &FileTransfer,
         stop: &Stop,
-    ) -> Result<Option<&'static str>, GetError> {
+    ) -> Result<Option<&'static str>, TransferError> {
         let url = &file.remote.url;
         if let Some(sums) = &file.object_sums {
             return sums.compared(|block| file.block_length(block), url).map(Some);
@@ -225,16 +226,16 @@ impl FinishedFiles {
         part: &PartFile,
         wanted: &WantedFile,
         stop: &Stop,
-    ) -> Result<Option<String>, GetError> {
+    ) -> Result<Option<String>, TransferError> {
         let Some(sum) = &self.sha256 else { return Ok(None) };
         match to_hex(&digest_of::<Sha256>(part, stop)?.finalize()) {
             own if own == *sum => Ok(Some("sha256".into())),
-            found => Err(GetError::Sha256 { url: wanted.url.to_string(), found, wanted: sum.clone() }),
+            found => Err(TransferError::Sha256 { url: wanted.url.to_string(), found, wanted: sum.clone() }),
         }
     }
 
     /// A file did not come to its end; what came stays where another start can go on with it.
-    pub(super) fn unfinished(&self, wanted: &WantedFile, file: &FileTransfer, error: GetError) {
+    pub(super) fn unfinished(&self, wanted: &WantedFile, file: &FileTransfer, error: TransferError) {
         if error.spoils_part() || !file.can_go_on() {
             file.part.discard();
             return self.failed(wanted, error, 0);
@@ -243,9 +244,13 @@ impl FinishedFiles {
     }
 
     /// Nothing is at the place; `there` bytes are beside it.
-    pub(super) fn failed(&self, wanted: &WantedFile, error: GetError, there: u64) {
+    pub(super) fn failed(&self, wanted: &WantedFile, error: TransferError, there: u64) {
         let outcome = if there > 0 { TransferOutcome::Unfinished } else { TransferOutcome::Failed };
-        self.report(TransferFile { bytes: there, error: Some(error.to_string()), ..ended(wanted, outcome) });
+        self.report(TransferFile {
+            bytes: there,
+            error: Some(error.to_string()),
+            ..report_of(wanted, outcome)
+        });
         lock(&self.errors).push(error);
     }
 
@@ -267,7 +272,7 @@ impl FinishedFiles {
     }
 
     /// All reports, all errors, bytes that came again, and what wrote.
-    pub(super) fn take_results(&self) -> (Vec<TransferFile>, Vec<GetError>, u64, String) {
+    pub(super) fn take_results(&self) -> (Vec<TransferFile>, Vec<TransferError>, u64, String) {
         let reports = std::mem::take(&mut *lock(&self.reports));
         let errors = std::mem::take(&mut *lock(&self.errors));
         let method = lock(&self.method).clone().unwrap_or_else(|| "pwrite".into());
@@ -275,16 +280,16 @@ impl FinishedFiles {
     }
 }
 
-fn ended(wanted: &WantedFile, outcome: TransferOutcome) -> TransferFile {
+fn report_of(wanted: &WantedFile, outcome: TransferOutcome) -> TransferFile {
     TransferFile::new(wanted.url.to_string(), wanted.destination.clone(), outcome)
 }
 
 /// Of all of a part.
-fn digest_of<D: Digest>(part: &PartFile, stop: &Stop) -> Result<D, GetError> {
+fn digest_of<D: Digest>(part: &PartFile, stop: &Stop) -> Result<D, TransferError> {
     let mut file: &File = &part.file;
     file.seek(SeekFrom::Start(0)).and_then(|_| read_all(&mut file, stop)).map_err(|error| {
         match error.kind() {
-            io::ErrorKind::Interrupted => GetError::Interrupted,
+            io::ErrorKind::Interrupted => TransferError::Interrupted,
             _ => part.failed(error, 0),
         }
     })

@@ -127,7 +127,7 @@ fn parse_line(line: &[u8]) -> Option<(u64, u64, BlockMark)> {
     Some((block, parse_sum(sum)?, mark))
 }
 
-fn line(block: u64, sum: u64, mark: BlockMark) -> String {
+fn journal_line(block: u64, sum: u64, mark: BlockMark) -> String {
     let mark = match mark {
         BlockMark::Received => 'r',
         BlockMark::Void => 'x',
@@ -164,7 +164,7 @@ impl TransferJournal {
 
     /// Adds lines, in one write.
     pub fn add(&mut self, blocks: impl IntoIterator<Item = (u64, u64)>, mark: BlockMark) -> io::Result<()> {
-        let text: String = blocks.into_iter().map(|(block, sum)| line(block, sum, mark)).collect();
+        let text: String = blocks.into_iter().map(|(block, sum)| journal_line(block, sum, mark)).collect();
         self.0.write_all(text.as_bytes())
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             blocks in proptest::collection::vec((0u64..100, any::<u64>()), 0..20), at in 0usize..2000,
         ) {
             let first = serde_json::to_string(&head()).expect("JSON") + "\n";
-            let lines: Vec<String> = blocks.iter().map(|(b, s)| line(*b, *s, BlockMark::Received)).collect();
+            let lines: Vec<String> = blocks.iter().map(|(b, s)| journal_line(*b, *s, BlockMark::Received)).collect();
             let whole = first.clone() + &lines.concat();
             let at = at.min(whole.len());
             let content = JournalContent::parse(&whole.as_bytes()[..at]);

@@ -3,7 +3,6 @@
 
 mod archive;
 mod confirm;
-pub(crate) mod error;
 mod finished_files;
 mod from_server;
 mod home_folder;
@@ -23,7 +22,7 @@ use super::evidence::ServerFacts;
 use super::http::url::name;
 use crate::archived::AttributeFailures;
 pub use crate::client::LocalNic;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::dialled::AwaitedConnections;
 use crate::http::url::HttpUrl;
 use crate::kept::{TransferEnd, TransferFacts};
@@ -35,7 +34,6 @@ use crate::stream_tally::StreamTally;
 use crate::stream_windows::shows_one_alone;
 use crate::tls::TlsTrust;
 use archive::{ArchivedNames, LinkTo};
-pub use error::GetError;
 use finished_files::FinishedFiles;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;
@@ -74,7 +72,7 @@ const LEAST_READ_BYTES: usize = 4 << 10;
 const MOST_READ_BYTES: usize = 1 << 20;
 
 /// What is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.
@@ -114,8 +112,8 @@ pub struct GetSpec {
 pub struct FileSelection {
     pub(crate) files: Vec<WantedFile>,
     pub(crate) folders: Vec<PathBuf>,
-    /// What is no name of a file, and folders that cannot be listed.
-    pub(crate) refused: Vec<(WantedFile, GetError)>,
+    /// What is not a name of a file, and folders that cannot be listed.
+    pub(crate) refused: Vec<(WantedFile, TransferError)>,
     /// Links to folders, which are not followed.
     pub links_left_out: u64,
     /// To the server that was asked last and back, as TCP has it.
@@ -186,12 +184,12 @@ fn settings<'a>(spec: &GetSpec, stop: &'a Stop) -> ClientSettings<'a> {
 }
 
 /// Asks the servers what there is: nothing is written yet.
-pub fn find(spec: &GetSpec, stop: &Stop) -> Result<FileSelection, GetError> {
+pub fn find(spec: &GetSpec, stop: &Stop) -> Result<FileSelection, TransferError> {
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
     routes.by_any(|settings| find_over(spec, settings))
 }
 
-fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<FileSelection, GetError> {
+fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<FileSelection, TransferError> {
     let mut found = FileSelection::default();
     let mut connection = None;
     for url in &spec.urls {
@@ -204,7 +202,7 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
         match probe(&mut connection, settings, url)? {
             Remote::File(remote) => {
                 // Of the URL that the user gave: a server that sends on does not choose names here.
-                let no_name = || GetError::NoName { url: url.to_string(), why: "it is empty" };
+                let no_name = || TransferError::NoName { url: url.to_string(), why: "it is empty" };
                 let destination = spec.output.join(last_name(url)?.ok_or_else(no_name)?);
                 let (bytes, modified) = (Some(remote.bytes), remote.modified());
                 let wanted = WantedFile::new(remote.url, destination, bytes, modified);
@@ -224,14 +222,14 @@ fn find_over<'a>(spec: &GetSpec, settings: &'a ClientSettings<'a>) -> Result<Fil
 }
 
 /// The name that a file or folder gets here; none at the top of a server, whose files go into the folder itself.
-fn last_name(url: &HttpUrl) -> Result<Option<OsString>, GetError> {
+fn last_name(url: &HttpUrl) -> Result<Option<OsString>, TransferError> {
     let last = url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if last.is_empty() {
         return Ok(None);
     }
     let name = name(last).map_err(|_| "it leads elsewhere");
     let name = name.and_then(|name| refused_name(&name).map_or(Ok(name), Err));
-    let no_name = |why| GetError::NoName { url: url.to_string(), why };
+    let no_name = |why| TransferError::NoName { url: url.to_string(), why };
     Ok(Some(OsString::from_vec(name.map_err(no_name)?)))
 }
 
@@ -242,11 +240,11 @@ fn walk<'a>(
     place: &Path,
     depth: usize,
     selection: &mut FileSelection,
-) -> Result<(), GetError> {
+) -> Result<(), TransferError> {
     if depth > MOST_DEPTH {
-        return Err(GetError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
+        return Err(TransferError::TooDeep { url: folder.url.to_string(), most: MOST_DEPTH });
     }
-    let of_list = |why| GetError::Listing { url: folder.url.to_string(), why };
+    let of_list = |why| TransferError::Listing { url: folder.url.to_string(), why };
     let (entries, own) = list(connection, settings, folder)?;
     selection.folders.push(place.to_path_buf());
     let is_archive = spec.archive.is_some();
@@ -317,13 +315,13 @@ pub fn fetch(
     there: &AtomicU64,
     watch: Option<&ProgressWatch<'_>>,
     stop: &Stop,
-) -> Result<TransferEnd, GetError> {
+) -> Result<TransferEnd, TransferError> {
     for folder in [&spec.output].into_iter().chain(&selection.folders) {
         let created = match &spec.archive {
             Some(_) if *folder != spec.output => ArchivedNames::make_folder(&spec.output, folder),
             _ => std::fs::create_dir_all(folder),
         };
-        created.map_err(|error| GetError::Destination { path: folder.clone(), error })?;
+        created.map_err(|error| TransferError::Destination { path: folder.clone(), error })?;
     }
     let (sysroot, begun) = (Sysroot::live(), clock::now());
     let routes = Routes::new(settings(spec, stop), &spec.nics, spec.streams);
@@ -358,17 +356,17 @@ pub fn fetch(
     let (open, waiting) = plan.take_left();
     for (file, wanted) in open {
         if file.give_up() {
-            finished.unfinished(&wanted, &file, GetError::Interrupted);
+            finished.unfinished(&wanted, &file, TransferError::Interrupted);
         }
     }
-    waiting.iter().for_each(|wanted| finished.failed(wanted, GetError::Interrupted, 0));
+    waiting.iter().for_each(|wanted| finished.failed(wanted, TransferError::Interrupted, 0));
     match &spec.archive {
         Some(failures) if !stop.is_ended() => {
             selection.archived.finish(&spec.output, spec.replace, &finished, failures);
         }
         _ => {
             let links = selection.archived.links.iter();
-            links.for_each(|(wanted, _)| finished.failed(wanted, GetError::Interrupted, 0));
+            links.for_each(|(wanted, _)| finished.failed(wanted, TransferError::Interrupted, 0));
         }
     }
     let (files, errors, repeated_bytes, method) = finished.take_results();
@@ -394,7 +392,7 @@ pub fn fetch(
         let waits = waits.map(|(route, tally)| (route, tally.worker(0, seconds, true).waiting_source));
         routes.name_limits(limit, &waits.collect::<Vec<_>>());
     }
-    Ok(TransferEnd { run, lacks: errors.iter().all(GetError::is_lack) })
+    Ok(TransferEnd { run, lacks: errors.iter().all(TransferError::is_lack) })
 }
 
 /// Until nothing is left to do; the route that each stream had in the end.

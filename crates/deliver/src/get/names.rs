@@ -56,7 +56,7 @@ impl ExcludedNames {
     }
 }
 
-/// `*` is any number of bytes that are no slash. It takes at most the product of both lengths.
+/// `*` is any number of bytes that are not slashes. It takes at most the product of both lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut own) = (0, 0);
     // Where the last `*` was, and what it took.

@@ -1,8 +1,8 @@
 //! A file that is not whole yet: beside its destination, under a name of its own, written by one process and by nobody
 //! but this user; a small one without a name, which spares the folder two changes.
 
-use super::error::GetError;
 use super::names::{JOURNAL, PART};
+use crate::client::TransferError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::{folder_of, grow_to, reserve_to};
@@ -20,15 +20,15 @@ use std::time::{Duration, SystemTime};
 
 /// `.NAME.linerate-part` beside the place.
 pub(crate) fn part_path(destination: &Path) -> PathBuf {
-    beside(destination, PART)
+    path_beside(destination, PART)
 }
 
 /// `.NAME.linerate-journal` beside the place.
 pub(crate) fn journal_path(destination: &Path) -> PathBuf {
-    beside(destination, JOURNAL)
+    path_beside(destination, JOURNAL)
 }
 
-fn beside(destination: &Path, end: &str) -> PathBuf {
+fn path_beside(destination: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(destination.file_name().unwrap_or_default());
     name.push(end);
@@ -50,7 +50,7 @@ pub(crate) struct PartFile {
 
 impl PartFile {
     /// One that no other start goes on with. Where the file system has none without a name it has its usual one.
-    pub(crate) fn fleeting(destination: &Path) -> Result<Self, GetError> {
+    pub(crate) fn fleeting(destination: &Path) -> Result<Self, TransferError> {
         match open_nameless_part(folder_of(destination)) {
             Ok(file) => Ok(PartFile {
                 path: part_path(destination),
@@ -63,32 +63,35 @@ impl PartFile {
                 part.file.set_len(0).map_err(|error| part.failed(error, 0))?;
                 Ok(part)
             }
-            Err(error) => Err(GetError::Destination { path: destination.into(), error }),
+            Err(error) => Err(TransferError::Destination { path: destination.into(), error }),
         }
     }
 
     /// Opens it, made where it is absent. One that others may have written is begun again, and what belongs to others is
     /// an error.
-    pub(crate) fn open(destination: &Path) -> Result<Self, GetError> {
+    pub(crate) fn open(destination: &Path) -> Result<Self, TransferError> {
         let path = part_path(destination);
         let name_bytes = destination.file_name().map_or(0, |name| name.as_bytes().len());
         if name_bytes > MOST_RESUMABLE_NAME_BYTES {
-            return Err(GetError::NameTooLong { path: destination.into() });
+            return Err(TransferError::NameTooLong { path: destination.into() });
         }
-        let failed = |error: io::Error| GetError::Destination { path: destination.into(), error };
+        let failed = |error: io::Error| TransferError::Destination { path: destination.into(), error };
         // Whoever held it may have renamed it meanwhile: then it is another file that has the name.
         for _ in 0..16 {
-            let (file, is_sound) = match open_old(&path).map_err(|why| GetError::side_file(&path, why))? {
-                Some(OldSideFile::Sound(file)) => (file, true),
-                Some(OldSideFile::Doubtful(file)) => (file, false),
-                None => match make(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    made => (made.map_err(failed)?, true),
-                },
-            };
+            let (file, is_sound) =
+                match open_old(&path).map_err(|why| TransferError::side_file(&path, why))? {
+                    Some(OldSideFile::Sound(file)) => (file, true),
+                    Some(OldSideFile::Doubtful(file)) => (file, false),
+                    None => match make(&path) {
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                        made => (made.map_err(failed)?, true),
+                    },
+                };
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(GetError::Busy { path: destination.into() }),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(TransferError::Busy { path: destination.into() });
+                }
                 // A file system without locks: nothing can be known of others.
                 Err(TryLockError::Error(_)) => {}
             }
@@ -99,13 +102,13 @@ impl PartFile {
                 let file = Arc::new(file);
                 return Ok(PartFile { path, destination: destination.into(), file, is_nameless: false });
             }
-            remove(&path).map_err(|why| GetError::side_file(&path, why))?;
+            remove(&path).map_err(|why| TransferError::side_file(&path, why))?;
         }
-        Err(GetError::Busy { path: destination.into() })
+        Err(TransferError::Busy { path: destination.into() })
     }
 
     /// Its whole length, with room on the disk where the file system can promise it; with holes none.
-    pub(crate) fn reserve(&self, bytes: u64, has_holes: bool) -> Result<(), GetError> {
+    pub(crate) fn reserve(&self, bytes: u64, has_holes: bool) -> Result<(), TransferError> {
         let reserved = self.file.set_len(self.file.metadata().map_or(0, |now| now.len()).min(bytes));
         let room = || if has_holes { self.file.set_len(bytes) } else { grow_to(&self.file, bytes) };
         let reserved = reserved.and_then(|()| match room() {
@@ -119,7 +122,7 @@ impl PartFile {
 
     /// Keeps its first bytes, with room for `bytes` in all; its length says from now on how far it was written. False:
     /// it has fewer.
-    pub(crate) fn keep_first(&self, first: u64, bytes: u64) -> Result<bool, GetError> {
+    pub(crate) fn keep_first(&self, first: u64, bytes: u64) -> Result<bool, TransferError> {
         let failed = |error| self.failed(error, bytes);
         if self.file.metadata().map_err(failed)?.len() < first {
             return Ok(false);
@@ -141,16 +144,16 @@ impl PartFile {
     }
 
     /// An error of a write, with what it means for the user.
-    pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> GetError {
+    pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> TransferError {
         if is_one(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
             let free = linerate_system::file::space_at(self.folder()).map(|(free, _)| show_size(free));
-            return GetError::NoSpace {
+            return TransferError::NoSpace {
                 path: self.destination.clone(),
                 wanted: show_size(bytes),
                 free: free.unwrap_or_else(|_| "an unknown amount".into()),
             };
         }
-        GetError::Destination { path: self.destination.clone(), error }
+        TransferError::Destination { path: self.destination.clone(), error }
     }
 
     /// Removes it and its journal; what others put in their places meanwhile stays.
@@ -177,7 +180,7 @@ impl PartFile {
 
     /// Puts the whole file at its destination, with the mode of any new file; what is there already is replaced only
     /// where that is wanted.
-    pub(crate) fn land(&self, replace: bool) -> Result<(), GetError> {
+    pub(crate) fn land(&self, replace: bool) -> Result<(), TransferError> {
         if !self.is_nameless {
             set_usual_mode(&self.file, self.folder());
         }
@@ -185,27 +188,27 @@ impl PartFile {
     }
 
     /// The same with the mode that it has.
-    pub(crate) fn land_as_it_is(&self, replace: bool) -> Result<(), GetError> {
+    pub(crate) fn land_as_it_is(&self, replace: bool) -> Result<(), TransferError> {
         let renamed = match replace {
             false if self.is_nameless => name_new(&self.file, &self.destination),
             true if self.is_nameless => {
                 // What is there keeps its name until there is another of it.
-                remove(&self.path).map_err(|why| GetError::side_file(&self.path, why))?;
+                remove(&self.path).map_err(|why| TransferError::side_file(&self.path, why))?;
                 name_new(&self.file, &self.path).and_then(|()| std::fs::rename(&self.path, &self.destination))
             }
             true => std::fs::rename(&self.path, &self.destination),
             false => rename_new(&self.path, &self.destination),
         };
         renamed.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => GetError::AlreadyThere { path: self.destination.clone() },
-            _ => GetError::Destination { path: self.destination.clone(), error },
+            io::ErrorKind::AlreadyExists => TransferError::AlreadyThere { path: self.destination.clone() },
+            _ => TransferError::Destination { path: self.destination.clone(), error },
         })?;
         if !self.is_nameless {
             let _ = remove(&journal_path(&self.destination));
         }
         // A name can be given to another file between two calls.
         match is_at(&self.file, &self.destination) {
-            Ok(false) => Err(GetError::Swapped { path: self.destination.clone() }),
+            Ok(false) => Err(TransferError::Swapped { path: self.destination.clone() }),
             _ => Ok(()),
         }
     }
@@ -241,7 +244,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let destination = place.path().join("file");
         let part = PartFile::open(&destination).expect("opened");
-        assert!(matches!(PartFile::open(&destination), Err(GetError::Busy { .. })));
+        assert!(matches!(PartFile::open(&destination), Err(TransferError::Busy { .. })));
         part.reserve(10_000, false).expect("room");
         assert_eq!(part.file.metadata().expect("its length").len(), 10_000);
         part.reserve(5000, true).expect("shorter");
@@ -251,7 +254,7 @@ mod tests {
         );
         assert_eq!(part.file.metadata().expect("its length").len(), 3000);
         std::fs::write(&destination, "old").expect("written");
-        assert!(matches!(part.land(false), Err(GetError::AlreadyThere { .. })));
+        assert!(matches!(part.land(false), Err(TransferError::AlreadyThere { .. })));
         assert_eq!(std::fs::read(&destination).expect("read"), b"old");
         part.set_modified(Some(784_111_777));
         part.land(true).expect("replaced");
@@ -292,7 +295,7 @@ mod tests {
             return;
         }
         std::fs::rename(&victim, &part).expect("renamed");
-        assert!(matches!(PartFile::open(&destination), Err(GetError::SideFile { .. })));
+        assert!(matches!(PartFile::open(&destination), Err(TransferError::SideFile { .. })));
         assert_eq!(std::fs::read(&part).expect("it stays"), b"victim");
     }
 
@@ -316,7 +319,7 @@ mod tests {
         let part = PartFile::open(&destination).expect("opened");
         std::fs::write(place.path().join("other"), "of another").expect("written");
         std::fs::rename(place.path().join("other"), part_path(&destination)).expect("renamed");
-        assert!(matches!(part.land(false), Err(GetError::Swapped { .. })));
+        assert!(matches!(part.land(false), Err(TransferError::Swapped { .. })));
     }
 
     #[test]
@@ -343,7 +346,7 @@ mod tests {
         let (first, second) = (fleeting("first"), fleeting("second"));
         assert_eq!(names(), 0);
         first.land(false).expect("landed");
-        assert!(matches!(second.land(false), Err(GetError::AlreadyThere { .. })));
+        assert!(matches!(second.land(false), Err(TransferError::AlreadyThere { .. })));
         assert_eq!(std::fs::read(&destination).expect("read"), b"first");
         std::fs::write(&second.path, "of an earlier death").expect("written");
         second.land(true).expect("replaced");
@@ -359,6 +362,6 @@ mod tests {
         let long = "x".repeat(MOST_RESUMABLE_NAME_BYTES + 1);
         let place = tempfile::tempdir().expect("a folder");
         let refused = PartFile::open(&place.path().join(long));
-        assert!(matches!(refused, Err(GetError::NameTooLong { .. })));
+        assert!(matches!(refused, Err(TransferError::NameTooLong { .. })));
     }
 }

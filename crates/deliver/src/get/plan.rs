@@ -108,14 +108,15 @@ impl<'a> GetPlan<'a> {
     /// The next piece of a file that is on its way; `share`: see [`FileTransfer::next_fetch`].
     pub(super) fn next_fetch(&self, share: Option<f64>) -> Option<(Arc<FileTransfer>, BlockRun)> {
         let open = lock(&self.open);
-        open.iter().find_map(|one| Some((Arc::clone(&one.file), one.file.next_fetch(self.streams, share)?)))
+        let next = |file: &FileTransfer| file.next_fetch(self.streams, share, 0);
+        open.iter().find_map(|one| Some((Arc::clone(&one.file), next(&one.file)?)))
     }
 
     /// The next piece of this file, for the stream that is at one of it: unless the others, who have none, and no other
     /// file to begin, need all that is left.
     pub(super) fn next_of(&self, file: &FileTransfer, share: Option<f64>) -> Option<BlockRun> {
         let others = if lock(&self.waiting).files.is_empty() { self.streams.saturating_sub(1) } else { 0 };
-        file.next_beside(self.streams, share, others)
+        file.next_fetch(self.streams, share, others)
     }
 
     /// The next blocks whose sums are to be compared, with the right to ask for sums, for as long as it is kept. None: no
@@ -168,7 +169,7 @@ impl<'a> GetPlan<'a> {
         lock(&self.open).push(OpenTransfer { file, wanted, begun: clock::now() });
     }
 
-    /// The last stream of a file has its end; `land` is told what it was.
+    /// The last stream of a file has its end; `land` gets what it was.
     pub(super) fn end_file(&self, file: &Arc<FileTransfer>, land: impl FnOnce(&WantedFile, Instant)) {
         let found = lock(&self.open)
             .iter()

@@ -1,10 +1,9 @@
 //! What a server has behind a URL: a file, or a folder and its names. A part of a file is asked for also while
 //! the one before it is on its way, and held to what was asked for.
 
-use super::error::GetError;
 use crate::archived::Archived;
 use crate::client::ask::{ask_again, ask_when_free, length, read_body, refuse};
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::evidence::rate_limit_of;
 use crate::http::conditions::parse_date;
 use crate::http::head::ResponseHead;
@@ -18,6 +17,8 @@ use std::net::SocketAddr;
 
 /// Redirections that are followed.
 const MOST_REDIRECTIONS: u32 = 10;
+/// The next part is asked for when so much of this one is still to come: more than a socket's buffers hold.
+pub(super) const AHEAD_BYTES: u64 = 16 << 20;
 
 /// What is behind a URL.
 #[derive(Clone, Debug)]
@@ -136,7 +137,7 @@ pub(super) fn probe<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
     first: &HttpUrl,
-) -> Result<Remote, GetError> {
+) -> Result<Remote, TransferError> {
     if let Some(store) = settings.store_of(first) {
         return crate::s3::requests::probe(connection, settings, store, first).map(Remote::File);
     }
@@ -158,17 +159,17 @@ pub(super) fn probe<'a>(
         let address = connection.as_ref().map(|open| open.address().address);
         return Ok(Remote::File(RemoteFile { address, ..RemoteFile::new(&url, &head, bytes) }));
     }
-    Err(GetError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
+    Err(TransferError::Redirections { url: first.to_string(), most: MOST_REDIRECTIONS })
 }
 
-fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, GetError> {
+fn redirection(head: &ResponseHead, url: &HttpUrl) -> Result<Option<HttpUrl>, TransferError> {
     if !matches!(head.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let Some(location) = head.headers.text("location") else {
-        return Err(GetError::Status { url: url.to_string(), status: head.status });
+        return Err(TransferError::Status { url: url.to_string(), status: head.status });
     };
-    let next = url.joined(location).map_err(|why| GetError::Location {
+    let next = url.joined(location).map_err(|why| TransferError::Location {
         url: url.to_string(),
         // What follows the path may be a key.
         location: foreign(location.split('?').next().unwrap_or_default()),
@@ -183,7 +184,7 @@ pub(super) fn refuse_answer(
     settings: &ClientSettings<'_>,
     head: &ResponseHead,
     url: &HttpUrl,
-) -> Result<(), GetError> {
+) -> Result<(), TransferError> {
     match (settings.store_of(url), connection) {
         (Some(_), _) if matches!(head.status, 200 | 206) => Ok(()),
         (Some(store), Some(open)) => {
@@ -198,7 +199,7 @@ pub(super) fn list<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
     folder: &RemoteFolder,
-) -> Result<(Vec<RemoteEntry>, Option<Archived>), GetError> {
+) -> Result<(Vec<RemoteEntry>, Option<Archived>), TransferError> {
     if !folder.has_list {
         return list_by_page(connection, settings, &folder.url).map(|entries| (entries, None));
     }
@@ -208,12 +209,13 @@ pub(super) fn list<'a>(
     refuse(&head, &url)?;
     let length = length(&head, &url)?;
     if length > MOST_LIST_BYTES {
-        return Err(GetError::Listing { url: folder.to_string(), why: ListingError::TooLarge });
+        return Err(TransferError::Listing { url: folder.to_string(), why: ListingError::TooLarge });
     }
     // The same connection, also where the server will close it after this.
-    let Some(open) = connection else { return Err(GetError::NoLength { url: url.to_string() }) };
+    let Some(open) = connection else { return Err(TransferError::NoLength { url: url.to_string() }) };
     let body = open.read_text(Some(length), &url)?;
-    let list = Listing::parse(&body).map_err(|why| GetError::Listing { url: folder.to_string(), why })?;
+    let list =
+        Listing::parse(&body).map_err(|why| TransferError::Listing { url: folder.to_string(), why })?;
     let entry = |entry: ListedEntry| RemoteEntry {
         url: folder.with_target(&format!("{}{}", folder.path(), entry.href)),
         name: entry.file_name().map_err(|why| ListingError::Name { name: foreign(&entry.href), why }),
@@ -231,14 +233,14 @@ fn list_by_page<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
     folder: &HttpUrl,
-) -> Result<Vec<RemoteEntry>, GetError> {
+) -> Result<Vec<RemoteEntry>, TransferError> {
     let head = ask_when_free(connection, settings, "GET", folder, "")?;
     refuse(&head, folder)?;
-    let Some(open) = connection else { return Err(GetError::NoLength { url: folder.to_string() }) };
+    let Some(open) = connection else { return Err(TransferError::NoLength { url: folder.to_string() }) };
     let page = read_body(open, &head, folder)?;
     let entries = parse_index(&page, folder.path()).map_err(|why| match why {
-        NoIndex::Unknown => GetError::Folder { url: folder.to_string() },
-        NoIndex::TooMany => GetError::Listing { url: folder.to_string(), why: ListingError::TooMany },
+        NoIndex::Unknown => TransferError::Folder { url: folder.to_string() },
+        NoIndex::TooMany => TransferError::Listing { url: folder.to_string(), why: ListingError::TooMany },
     })?;
     let entry = |IndexEntry { shown, name, kind }| {
         let slash = if kind == ListedKind::Folder { "/" } else { "" };
@@ -256,9 +258,6 @@ fn list_by_page<'a>(
     };
     Ok(entries.into_iter().map(entry).collect())
 }
-
-/// The next part is asked for when so much of this one is still to come: more than a socket's buffers hold.
-pub(super) const AHEAD_BYTES: u64 = 16 << 20;
 
 /// The header lines of its request; a server without parts sends all of the file.
 pub(super) fn range_lines(file: &RemoteFile, part: ByteRange) -> String {
@@ -278,12 +277,12 @@ pub(super) fn begin_part<'a>(
     part: ByteRange,
     lines: &str,
     is_asked: bool,
-) -> Result<(), GetError> {
+) -> Result<(), TransferError> {
     let url = &file.url;
     let asked = connection.as_mut().filter(|_| is_asked).map(|open| open.answer(url));
     let head = match asked {
         // A server may close a connection that it kept, also between two answers.
-        None | Some(Err(GetError::Broken { .. })) => ask_again(connection, settings, "GET", url, lines)?,
+        None | Some(Err(TransferError::Broken { .. })) => ask_again(connection, settings, "GET", url, lines)?,
         Some(answered) => answered?,
     };
     refuse_answer(connection, settings, &head, url)?;
@@ -299,14 +298,14 @@ pub(super) fn begin_part<'a>(
         || is_other(&now.last_modified, &file.last_modified)
         || file.has_ranges && head.status == 200;
     if is_changed {
-        return Err(GetError::Changed { url: url.to_string() });
+        return Err(TransferError::Changed { url: url.to_string() });
     }
     let is_part = match head.headers.text("content-range").and_then(parse_content_range) {
         Some((range, whole)) => range == part && whole.is_none_or(|whole| whole == file.bytes),
         None => !file.has_ranges && head.status == 200,
     };
     if !is_part || own_length != bytes {
-        return Err(GetError::OtherPart { url: url.to_string() });
+        return Err(TransferError::OtherPart { url: url.to_string() });
     }
     Ok(())
 }

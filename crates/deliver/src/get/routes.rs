@@ -1,8 +1,7 @@
 //! The routes by which streams fetch, one for each NIC: what each brought and how fast, and which of them bring nothing
 //! any more.
 
-use super::error::GetError;
-use crate::client::{ClientSettings, LocalNic};
+use crate::client::{ClientSettings, LocalNic, TransferError};
 use crate::flow_sockets::FlowSockets;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::diagnose::Bottleneck;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Tries of each stream of a route that bring next to nothing before it is left out.
 const MOST_FAILURES: u32 = 5;
-/// A try that brought this many bytes is no failure of the route.
+/// A try that brought this many bytes is not a failure of the route.
 const SOMETHING_BYTES: u64 = 4 << 20;
 
 /// All routes of a transfer.
@@ -71,17 +70,17 @@ impl<'a> Route<'a> {
 
     /// Bytes per second of one of its streams while it receives; none: nothing came yet.
     fn stream_rate(&self) -> Option<f64> {
-        rate(self.bytes.load(Ordering::Relaxed), self.busy_ns.load(Ordering::Relaxed))
+        bytes_per_second(self.bytes.load(Ordering::Relaxed), self.busy_ns.load(Ordering::Relaxed))
     }
 
     /// Bytes per second of all its streams, from the first byte to the last.
     fn mean_rate(&self) -> f64 {
         let ns = self.last_ns.load(Ordering::Relaxed).saturating_sub(self.first_ns.load(Ordering::Relaxed));
-        rate(self.bytes.load(Ordering::Relaxed), ns).unwrap_or(0.0)
+        bytes_per_second(self.bytes.load(Ordering::Relaxed), ns).unwrap_or(0.0)
     }
 }
 
-fn rate(bytes: u64, ns: u64) -> Option<f64> {
+fn bytes_per_second(bytes: u64, ns: u64) -> Option<f64> {
     (bytes > 0 && ns > 0).then(|| bytes as f64 / (ns as f64 * 1e-9))
 }
 
@@ -121,16 +120,16 @@ impl<'a> Routes<'a> {
     /// Does something over the first route that is not to blame where it fails.
     pub(super) fn by_any<T>(
         &'a self,
-        mut work: impl FnMut(&'a ClientSettings<'a>) -> Result<T, GetError>,
-    ) -> Result<T, GetError> {
+        mut work: impl FnMut(&'a ClientSettings<'a>) -> Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
         let mut first = None;
         for route in &self.routes {
             match work(&route.settings) {
-                Err(error @ GetError::Unreachable { .. }) => drop(first.get_or_insert(error)),
+                Err(error @ TransferError::Unreachable { .. }) => drop(first.get_or_insert(error)),
                 done => return done,
             }
         }
-        Err(first.unwrap_or(GetError::Interrupted))
+        Err(first.unwrap_or(TransferError::Interrupted))
     }
 
     /// Bytes came over a route, for which a stream had waited and worked this long.
@@ -150,7 +149,7 @@ impl<'a> Routes<'a> {
 
     /// A try over a route failed after it had brought this many bytes. True: the route is to blame, not the file, for
     /// there are others; after some tries in a row it is left out.
-    pub(super) fn blames(&self, route: usize, error: &GetError, came: u64) -> bool {
+    pub(super) fn blames(&self, route: usize, error: &TransferError, came: u64) -> bool {
         let own = &self.routes[route];
         if came >= SOMETHING_BYTES {
             self.succeeded(route);
@@ -260,8 +259,8 @@ mod tests {
         Routes::new(settings, &vec![lo; nics], streams)
     }
 
-    fn unreachable() -> GetError {
-        GetError::Unreachable { authority: "h".into(), why: "no answer".into() }
+    fn unreachable() -> TransferError {
+        TransferError::Unreachable { authority: "h".into(), why: "no answer".into() }
     }
 
     #[test]
@@ -296,8 +295,8 @@ mod tests {
             routes.blames(0, &unreachable(), SOMETHING_BYTES);
         }
         assert!(!routes.is_lost(0));
-        assert!(!routes.blames(0, &GetError::Interrupted, 0), "no fault of a route");
-        let busy = GetError::Overloaded { url: "http://h/f".into() };
+        assert!(!routes.blames(0, &TransferError::Interrupted, 0), "no fault of a route");
+        let busy = TransferError::Overloaded { url: "http://h/f".into(), retry_after: None };
         assert!(!routes.blames(0, &busy, 0), "the server says that of the file");
     }
 

@@ -1,13 +1,13 @@
 //! Small files: each comes in one answer, into memory, and is asked for while those before it are on their
 //! way.
 
-use super::error::GetError;
 use super::finished_files::LandedFile;
 use super::part::PartFile;
 use super::plan::WantedFile;
 use super::remote::{RemoteFile, refuse_answer};
 use super::stream::{GetStream, is_small};
 use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
+use crate::client::TransferError;
 use crate::client::ask::{ask_again, length};
 use crate::http::head::ResponseHead;
 use linerate_system::attributes::write_with_holes;
@@ -25,7 +25,11 @@ fn sum_line(has_sums: bool) -> &'static str {
 }
 
 /// The sums that its server has of it, where it has some, are those of what came; the name of one.
-fn checked(head: &ResponseHead, remote: &RemoteFile, body: &[u8]) -> Result<Option<&'static str>, GetError> {
+fn compared_sums(
+    head: &ResponseHead,
+    remote: &RemoteFile,
+    body: &[u8],
+) -> Result<Option<&'static str>, TransferError> {
     let by_sum = remote.sum.map(|sum| sum.checked(body, &remote.url)).transpose()?;
     let by_md5 = remote.md5.as_ref().map(|md5| md5.checked(body, &remote.url)).transpose()?;
     let sum = head.headers.text("linerate-sum").and_then(parse_sum);
@@ -36,7 +40,7 @@ fn checked(head: &ResponseHead, remote: &RemoteFile, body: &[u8]) -> Result<Opti
     own.add(body);
     match own.end() == sum {
         true => Ok(Some(HASH)),
-        false => Err(GetError::Differs { url: remote.url.to_string(), block: 0, times: 1 }),
+        false => Err(TransferError::Differs { url: remote.url.to_string(), block: 0, times: 1 }),
     }
 }
 
@@ -77,7 +81,7 @@ impl GetStream<'_> {
                         asked = 0;
                     }
                     match self.settings.stop.is_ended() {
-                        true => self.finished.failed(&next, GetError::Interrupted, 0),
+                        true => self.finished.failed(&next, TransferError::Interrupted, 0),
                         false => self.begin(next),
                     }
                 }
@@ -87,9 +91,11 @@ impl GetStream<'_> {
     }
 
     /// The answer that is the next on the connection.
-    fn take_next(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
+    fn take_next(&mut self, wanted: &WantedFile) -> Result<(), TransferError> {
         let begun = clock::now();
-        let Some(connection) = self.connection.as_mut() else { return Err(GetError::closed(&wanted.url)) };
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(TransferError::closed(&wanted.url));
+        };
         let head = connection.answer(&wanted.url)?;
         self.take(wanted, None, &head, begun)
     }
@@ -127,7 +133,7 @@ impl GetStream<'_> {
         &mut self,
         wanted: &WantedFile,
         known: Option<RemoteFile>,
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
         if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
@@ -145,7 +151,7 @@ impl GetStream<'_> {
         known: Option<&RemoteFile>,
         head: &ResponseHead,
         begun: Instant,
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let url = known.map_or(&wanted.url, |known| &known.url);
         refuse_answer(&mut self.connection, self.settings, head, url)?;
         let bytes = length(head, url)?;
@@ -156,15 +162,16 @@ impl GetStream<'_> {
         self.plan.server.learn(remote.rate_limit);
         let is_other = known.is_some_and(|known| !known.is_same(&remote));
         if is_other || bytes > SMALL_BYTES || head.status != 200 {
-            return Err(GetError::Changed { url: url.to_string() });
+            return Err(TransferError::Changed { url: url.to_string() });
         }
-        let Some(connection) = self.connection.as_mut() else { return Err(GetError::closed(url)) };
+        let Some(connection) = self.connection.as_mut() else { return Err(TransferError::closed(url)) };
         let windows = &self.plan.server.windows;
         if !std::mem::replace(&mut self.receives, true) {
             windows.stream_started();
         }
         let body = connection.read_whole(Some(bytes), url, |bytes| windows.add_bytes(bytes))?;
-        let verified = checked(head, &remote, &body).inspect_err(|_| self.finished.came_again(url, bytes))?;
+        let verified =
+            compared_sums(head, &remote, &body).inspect_err(|_| self.finished.came_again(url, bytes))?;
         self.tally.add_moved(bytes);
         self.routes.add_bytes(self.route, bytes, clock::since(begun));
         self.routes.succeeded(self.route);
@@ -176,7 +183,7 @@ impl GetStream<'_> {
                 false => part.file.write_all_at(&body, 0),
             };
             written.inspect_err(|_| part.discard()).map_err(|error| part.failed(error, bytes))?;
-            Ok::<_, GetError>(part)
+            Ok::<_, TransferError>(part)
         });
         let part = part.inspect_err(|_| self.plan.uncount(bytes))?;
         let landed = LandedFile {

@@ -1,6 +1,5 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
-use super::error::GetError;
 use super::finished_files::FinishedFiles;
 use super::pieces::BlockRun;
 use super::plan::{GetPlan, WantedFile};
@@ -9,8 +8,8 @@ use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;
 use crate::blocks::SMALL_BYTES;
-use crate::client::{ClientSettings, HttpConnection};
-use crate::patience::{BUSY_TIME, Retries, wait_after};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
+use crate::patience::{LONGEST_BUSY_WAIT, Retries, wait_after};
 use crate::stream_tally::StreamTally;
 use linerate_system::clock;
 use std::cell::Cell;
@@ -101,7 +100,7 @@ impl GetStream<'_> {
         self.routes.move_stream(lost, self.route);
         if let Some(AskedRun { file, piece, .. }) = self.ahead.take() {
             let ended = file.give_back(FileWork::Fetch(piece));
-            self.conclude(&file, ended, false);
+            self.conclude(&file, ended, None);
         }
     }
 
@@ -155,21 +154,21 @@ impl GetStream<'_> {
     }
 
     /// The error as the file's; or as that of one address, or of one NIC, where others may have it.
-    pub(super) fn blamed(&self, file: &FileTransfer, error: GetError, came: u64) -> GetError {
+    pub(super) fn blamed(&self, file: &FileTransfer, error: TransferError, came: u64) -> TransferError {
         let address = self.connection.as_ref().map(HttpConnection::address);
         let other = address
             .filter(|own_address| error.is_of_copy() && Some(own_address.address) != file.remote.address);
         if let Some(own_address) = other.filter(|own_address| own_address.differs()) {
             let address = own_address.address.to_string();
-            return GetError::OtherCopy { url: file.remote.url.to_string(), address };
+            return TransferError::OtherCopy { url: file.remote.url.to_string(), address };
         }
         let is_of_route = file.remote.has_ranges && self.routes.blames(self.route, &error, came);
-        if is_of_route { GetError::Revoked } else { error }
+        if is_of_route { TransferError::Revoked } else { error }
     }
 
     /// A small file is fetched whole, a large one is opened for all streams.
     pub(super) fn begin(&mut self, wanted: WantedFile) {
-        let (mut retries, begun) = (Retries::new(MOST_TRIES, Duration::ZERO), clock::now());
+        let mut retries = Retries::new(MOST_TRIES, Duration::ZERO);
         loop {
             let ended = match is_small(&wanted) {
                 true => self.fetch_small(&wanted, None),
@@ -178,17 +177,17 @@ impl GetStream<'_> {
             let Err(error) = ended else { return };
             self.connection = None;
             // A connection that breaks is none of the file's; a server that is not there is at once.
-            let is_away = matches!(error, GetError::Unreachable { .. });
-            let may_pass = error.may_pass() || matches!(error, GetError::Differs { .. });
-            let may_pass = may_pass && clock::since(begun) < BUSY_TIME;
-            if retries.failed(may_pass, is_away).is_none_or(|wait| self.plan.rest(wait)) {
+            let is_away = matches!(error, TransferError::Unreachable { .. });
+            let may_pass = error.may_pass() || matches!(error, TransferError::Differs { .. });
+            let wait = retries.failed(may_pass, is_away, error.retry_after());
+            if wait.is_none_or(|wait| self.plan.rest(wait)) {
                 return self.cannot_begin(wanted, error);
             }
         }
     }
 
     /// The file fails; where the NIC is to blame, and there are others, a stream of theirs has it later.
-    fn cannot_begin(&mut self, wanted: WantedFile, error: GetError) {
+    fn cannot_begin(&mut self, wanted: WantedFile, error: TransferError) {
         if !self.routes.blames(self.route, &error, 0) {
             return self.finished.failed(&wanted, error, 0);
         }
@@ -204,7 +203,7 @@ impl GetStream<'_> {
         wanted: &WantedFile,
         bytes: u64,
         modified: Option<u64>,
-    ) -> Result<bool, GetError> {
+    ) -> Result<bool, TransferError> {
         let is_there = self.finished.is_there(wanted, bytes, modified)?;
         if is_there {
             self.plan.count_there(bytes);
@@ -212,10 +211,10 @@ impl GetStream<'_> {
         Ok(is_there)
     }
 
-    fn open(&mut self, wanted: &WantedFile) -> Result<(), GetError> {
+    fn open(&mut self, wanted: &WantedFile) -> Result<(), TransferError> {
         let remote = match probe(&mut self.connection, self.settings, &wanted.url)? {
             Remote::File(remote) => remote,
-            Remote::Folder(folder) => return Err(GetError::Folder { url: folder.url.to_string() }),
+            Remote::Folder(folder) => return Err(TransferError::Folder { url: folder.url.to_string() }),
         };
         self.plan.server.learn(remote.rate_limit);
         if self.is_there(wanted, remote.bytes, remote.modified())? {
@@ -234,13 +233,18 @@ impl GetStream<'_> {
         let file = Arc::new(file);
         self.plan.add(Arc::clone(&file), wanted.clone(), kept);
         let ended = file.check_end();
-        self.conclude(&file, ended, false);
+        self.conclude(&file, ended, None);
         Ok(())
     }
 
     /// Work is done, or failed; the last one of a file puts it at its place.
-    pub(super) fn end(&mut self, file: &Arc<FileTransfer>, work: FileWork, result: Result<(), GetError>) {
-        let failed = result.is_err();
+    pub(super) fn end(
+        &mut self,
+        file: &Arc<FileTransfer>,
+        work: FileWork,
+        result: Result<(), TransferError>,
+    ) {
+        let least_wait = result.as_ref().err().map(|error| error.retry_after().unwrap_or_default());
         if let Err(error) = &result {
             tracing::debug!(%error, "a piece did not come");
             self.connection = None;
@@ -250,15 +254,19 @@ impl GetStream<'_> {
             }
         }
         let ended = file.done(work, result);
-        self.conclude(file, ended, failed);
+        self.conclude(file, ended, least_wait);
     }
 
-    /// What follows from a file's end, for the one who was the last at it.
-    pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, failed: bool) {
+    /// What follows from a file's end, for the one who was the last at it. `least_wait`: the work failed, and its server
+    /// wants so much time before the next.
+    pub(super) fn conclude(&mut self, file: &Arc<FileTransfer>, ended: Ended, least_wait: Option<Duration>) {
         let failures = file.failures().max(self.routes.failures(self.route));
         match ended {
-            Ended::NotYet if failed => drop(self.plan.rest(wait_after(failures))),
-            Ended::NotYet => {}
+            Ended::NotYet => {
+                if let Some(least) = least_wait {
+                    self.plan.rest(wait_after(failures).max(least.min(LONGEST_BUSY_WAIT)));
+                }
+            }
             Ended::Whole => {
                 self.writer = None;
                 let unchanged = self.check_unchanged(file);
@@ -275,13 +283,14 @@ impl GetStream<'_> {
         }
     }
 
-    fn fetch(&mut self, file: &Arc<FileTransfer>, piece: &BlockRun, is_asked: bool) -> Result<(), GetError> {
+    fn fetch(
+        &mut self,
+        file: &Arc<FileTransfer>,
+        piece: &BlockRun,
+        is_asked: bool,
+    ) -> Result<(), TransferError> {
         let (part, lines) = (file.range_of(piece), lines_for(file, piece));
         begin_part(&mut self.connection, self.settings, &file.remote, part, &lines, is_asked)?;
-        self.receive(file, piece)
-    }
-
-    fn receive(&mut self, file: &Arc<FileTransfer>, piece: &BlockRun) -> Result<(), GetError> {
         if !self.writer.as_ref().is_some_and(|(of, _)| Arc::ptr_eq(of, file)) {
             self.writer = None;
             let writer = BlockWriter::new(file)?;
@@ -311,7 +320,7 @@ impl GetStream<'_> {
             *next = Some(AskedRun { file: Arc::clone(file), piece, is_asked: sent.is_ok() });
         };
         let (Some((_, writer)), Some(connection)) = (&mut self.writer, &mut self.connection) else {
-            return Err(GetError::broken(url, io::ErrorKind::NotConnected.into()));
+            return Err(TransferError::broken(url, io::ErrorKind::NotConnected.into()));
         };
         let received = writer.receive(connection, file, piece, self.tally, paid, ahead);
         if received.is_err() {

@@ -3,11 +3,12 @@
 mod liars;
 mod simulated;
 
+use super::ClientSettings;
 use super::finished_files::FinishedFiles;
 use super::plan::{GetPlan, WantedFile};
 use super::routes::Routes;
 use super::stream::GetStream;
-use super::{ClientSettings, GetError};
+use crate::client::TransferError;
 use crate::evidence::ServerFacts;
 use crate::stream_tally::StreamTally;
 use crate::tests::network::{self, FarEnd};
@@ -27,7 +28,7 @@ fn fetched(
     files: Vec<WantedFile>,
     accept: impl FnMut() -> Option<Box<dyn FarEnd>> + 'static,
     clock: &SimulatedClock,
-) -> (Vec<TransferFile>, Vec<GetError>, Duration, u64) {
+) -> (Vec<TransferFile>, Vec<TransferError>, Duration, u64) {
     let (_entered, before) = (clock.enter(), clock.passed());
     let (stop, there, facts) = (Stop::new(), AtomicU64::new(0), ServerFacts::new(false));
     let settings = ClientSettings::new(&stop, TIMEOUT, 1 << 20, None, TlsTrust::default());

@@ -1,11 +1,11 @@
 //! One file that is being fetched: which of its blocks are there, which stream has which, what went wrong.
 
-use super::error::GetError;
 use super::journal::{BlockMark, JournalHead, TransferJournal, still_there};
 use super::part::{PartFile, journal_path};
 use super::pieces::{BlockRun, block_length, first_of, joined, runs_of};
 use super::remote::RemoteFile;
 use crate::blocks::block_bytes_of;
+use crate::client::TransferError;
 use crate::http::ranges::ByteRange;
 use crate::s3::BlockSums;
 use linerate_system::lock;
@@ -63,7 +63,7 @@ struct BlockProgress {
     streams: u32,
     failures: u32,
     different: u32,
-    error: Option<GetError>,
+    error: Option<TransferError>,
     is_over: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) enum FileWork {
 pub(super) enum Ended {
     NotYet,
     Whole,
-    Failed(GetError),
+    Failed(TransferError),
 }
 
 impl FileTransfer {
@@ -99,7 +99,7 @@ impl FileTransfer {
         remote: RemoteFile,
         destination: &Path,
         stop: &Stop,
-    ) -> Result<(Self, u64), GetError> {
+    ) -> Result<(Self, u64), TransferError> {
         let block_bytes = match remote.bytes <= FINE_FILE_BYTES && !remote.has_sums {
             true => FINE_BLOCK_BYTES,
             false => block_bytes_of(remote.bytes),
@@ -113,7 +113,7 @@ impl FileTransfer {
         remote: RemoteFile,
         destination: &Path,
         stop: &Stop,
-    ) -> Result<(Self, u64), GetError> {
+    ) -> Result<(Self, u64), TransferError> {
         let part = PartFile::open(destination)?;
         let path = journal_path(destination);
         let metadata = part.file.metadata().map_err(|error| part.failed(error, remote.bytes))?;
@@ -123,7 +123,7 @@ impl FileTransfer {
         };
         let before = TransferJournal::go_on(&path).map_err(|why| {
             part.discard_empty();
-            GetError::side_file(&path, why)
+            TransferError::side_file(&path, why)
         })?;
         // An earlier start may have had a server with sums of its own blocks, and this one none.
         let lengths = [block_bytes, block_bytes_of(remote.bytes)];
@@ -139,7 +139,7 @@ impl FileTransfer {
                 let lengths = (block_bytes, remote.bytes);
                 let there = still_there(&part.file, &content.blocks, lengths, object_sums.as_ref(), stop);
                 let there = there.map_err(|error| match stop.is_ended() {
-                    true => GetError::Interrupted,
+                    true => TransferError::Interrupted,
                     false => part.failed(error, remote.bytes),
                 })?;
                 (Some(journal), there)
@@ -156,7 +156,7 @@ impl FileTransfer {
             (None, true) => {
                 Some(TransferJournal::begin(&path, &head_in(block_bytes)).map_err(|why| match why {
                     SideFileError::Io(error) => part.failed(error, remote.bytes),
-                    why => GetError::side_file(&path, why),
+                    why => TransferError::side_file(&path, why),
                 })?)
             }
             // Nothing could go on with it.
@@ -182,25 +182,22 @@ impl FileTransfer {
     }
 
     /// The next piece to fetch for one of `streams`, by its `share` of what is left; without one it is a block, for nobody
-    /// knows yet how fast the stream is. Whoever takes it calls [`FileTransfer::done`] afterwards, or
-    /// [`FileTransfer::give_back`].
-    pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>) -> Option<BlockRun> {
-        self.next_beside(streams, share, 0)
-    }
-
-    /// The same; none where no more blocks are left than `others` have nothing else to do than.
-    pub(super) fn next_beside(&self, streams: u64, share: Option<f64>, others: u64) -> Option<BlockRun> {
+    /// knows yet how fast the stream is. None, too, where `others` have nothing else to do and no more blocks than they
+    /// are left. Whoever takes it calls [`FileTransfer::done`] afterwards, or [`FileTransfer::give_back`].
+    pub(super) fn next_fetch(&self, streams: u64, share: Option<f64>, others: u64) -> Option<BlockRun> {
         let mut progress = lock(&self.progress);
         if progress.is_over || progress.error.is_some() {
             return None;
         }
         progress.streams = u32::try_from(streams).unwrap_or(u32::MAX).max(1);
         if !self.remote.has_ranges {
-            if progress.missing.is_empty() {
+            // It comes as a whole: what others still compare of it may be what has to come again.
+            if progress.missing.is_empty() || progress.at_work > 0 {
                 return None;
             }
             progress.at_work += 1;
             progress.missing.clear();
+            progress.unconfirmed.clear();
             return Some(0..self.remote.bytes.div_ceil(self.block_bytes));
         }
         let left: u64 = progress.missing.iter().map(|piece| piece.end - piece.start).sum();
@@ -255,7 +252,7 @@ impl FileTransfer {
     }
 
     /// A block was written.
-    pub(super) fn landed(&self, block: u64, sum: u64) -> Result<(), GetError> {
+    pub(super) fn landed(&self, block: u64, sum: u64) -> Result<(), TransferError> {
         let mut progress = lock(&self.progress);
         progress.blocks.insert(block, OwnBlock { sum, is_kept: false });
         progress.failures = 0;
@@ -263,14 +260,18 @@ impl FileTransfer {
         self.note([(block, sum)], BlockMark::Received)
     }
 
-    fn note(&self, blocks: impl IntoIterator<Item = (u64, u64)>, mark: BlockMark) -> Result<(), GetError> {
+    fn note(
+        &self,
+        blocks: impl IntoIterator<Item = (u64, u64)>,
+        mark: BlockMark,
+    ) -> Result<(), TransferError> {
         let mut journal = lock(&self.journal);
         let Some(journal) = journal.as_mut() else { return Ok(()) };
         journal.add(blocks, mark).map_err(|error| self.part.failed(error, self.remote.bytes))
     }
 
     /// The server's sums of blocks from `first` on: those that differ have to come again. Bytes of those.
-    pub(super) fn compare(&self, first: u64, sums: &[u64]) -> Result<u64, GetError> {
+    pub(super) fn compare(&self, first: u64, sums: &[u64]) -> Result<u64, TransferError> {
         let mut progress = lock(&self.progress);
         let mut wrong = Vec::new();
         for (block, sum) in (first..).zip(sums) {
@@ -291,7 +292,7 @@ impl FileTransfer {
         self.note(wrong.iter().map(|(block, own)| (*block, own.sum)), BlockMark::Void)?;
         match first_different {
             Some((block, _)) if times > MOST_DIFFERENT => {
-                Err(GetError::Differs { url: self.remote.url.to_string(), block: *block, times })
+                Err(TransferError::Differs { url: self.remote.url.to_string(), block: *block, times })
             }
             _ => Ok(wrong.iter().map(|(block, _)| self.block_length(*block)).sum()),
         }
@@ -303,7 +304,7 @@ impl FileTransfer {
     }
 
     /// A stream is done with its piece, or gives it up with the blocks that did not come.
-    pub(super) fn done(&self, work: FileWork, result: Result<(), GetError>) -> Ended {
+    pub(super) fn done(&self, work: FileWork, result: Result<(), TransferError>) -> Ended {
         let mut progress = lock(&self.progress);
         progress.at_work -= 1;
         if result.is_ok()
@@ -335,7 +336,7 @@ impl FileTransfer {
             };
             // Others go on with it: nothing of the file failed. Another copy counts: its address is asked again and again
             // where all others are dead.
-            let is_file = !matches!(error, GetError::Revoked);
+            let is_file = !matches!(error, TransferError::Revoked);
             progress.failures += u32::from(is_file);
             let passes = !is_file
                 || error.may_pass() && !given_up && progress.failures < MOST_FAILURES * progress.streams;

@@ -1,11 +1,10 @@
 //! From a connection into a part: buffers are filled from the socket, summed, and written past the page cache at
 //! depth, so that the disk works while the next buffer fills.
 
-use super::error::GetError;
 use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::blocks::BlockSum;
-use crate::client::HttpConnection;
+use crate::client::{HttpConnection, TransferError};
 use crate::http::ranges::ByteRange;
 use crate::stream_tally::StreamTally;
 use linerate_system::attributes::write_with_holes;
@@ -48,7 +47,7 @@ struct Landing {
 }
 
 impl BlockWriter {
-    pub(super) fn new(file: &FileTransfer) -> Result<Self, GetError> {
+    pub(super) fn new(file: &FileTransfer) -> Result<Self, TransferError> {
         let failed = |error| file.part.failed(error, file.remote.bytes);
         let pool = Pool::new(BUFFERS, BUFFER_BYTES).map_err(failed)?;
         // Past the page cache whole buffers are written, not what is between two holes.
@@ -79,7 +78,7 @@ impl BlockWriter {
         tally: &StreamTally,
         paid: impl Fn(u64),
         ahead: impl FnMut(&mut HttpConnection<'_>, u64),
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let received = self.fill(connection, file, piece, tally, paid, ahead);
         let drained = self.drain(file, tally);
         self.landing.clear();
@@ -94,7 +93,7 @@ impl BlockWriter {
         tally: &StreamTally,
         paid: impl Fn(u64),
         mut ahead: impl FnMut(&mut HttpConnection<'_>, u64),
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let ByteRange { first, last } = file.range_of(piece);
         let (mut at, end) = (first, last + 1);
         let mut sum = BlockSum::begin();
@@ -142,13 +141,13 @@ impl BlockWriter {
         wanted: usize,
         tally: &StreamTally,
         (left, paid): (u64, &impl Fn(u64)),
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let mut filled = 0;
         while filled < wanted {
             match connection.read(&mut lease.bytes_mut()[filled..wanted], &file.remote.url)? {
                 0 => {
                     let missing = left - filled as u64;
-                    return Err(GetError::CutShort { url: file.remote.url.to_string(), missing });
+                    return Err(TransferError::CutShort { url: file.remote.url.to_string(), missing });
                 }
                 read => {
                     filled += read;
@@ -161,7 +160,7 @@ impl BlockWriter {
     }
 
     /// A buffer; where all are being written, the first that was.
-    fn free_buffer(&mut self, file: &FileTransfer, tally: &StreamTally) -> Result<Lease, GetError> {
+    fn free_buffer(&mut self, file: &FileTransfer, tally: &StreamTally) -> Result<Lease, TransferError> {
         loop {
             if let Some(lease) = self.pool.take() {
                 return Ok(lease);
@@ -178,8 +177,8 @@ impl BlockWriter {
         length: usize,
         file: &FileTransfer,
         tally: &StreamTally,
-    ) -> Result<(), GetError> {
-        // The end of a file that is no multiple goes through the page cache.
+    ) -> Result<(), TransferError> {
+        // The end of a file that is not a multiple goes through the page cache.
         let queue = self.queue.as_mut().filter(|_| length.is_multiple_of(ALIGNMENT));
         let Some(queue) = queue else {
             let bytes = &lease.bytes()[..length];
@@ -203,7 +202,7 @@ impl BlockWriter {
         wait: Option<Duration>,
         file: &FileTransfer,
         tally: &StreamTally,
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         let failed = |error| file.part.failed(error, file.remote.bytes);
         let Some(queue) = &mut self.queue else { return Ok(()) };
         // Handing over blocks, too, where the file system starts a write within the call.
@@ -228,7 +227,7 @@ impl BlockWriter {
         self.failed.take().map_or(result, |error| Err(failed(error)))
     }
 
-    fn wrote(&mut self, block: u64, length: usize, file: &FileTransfer) -> Result<(), GetError> {
+    fn wrote(&mut self, block: u64, length: usize, file: &FileTransfer) -> Result<(), TransferError> {
         let found = self.landing.iter().position(|one| one.block == block);
         let Some(place) = found else { return Ok(()) };
         self.landing[place].written += length as u64;
@@ -241,7 +240,7 @@ impl BlockWriter {
     }
 
     /// Until nothing is being written any more.
-    fn drain(&mut self, file: &FileTransfer, tally: &StreamTally) -> Result<(), GetError> {
+    fn drain(&mut self, file: &FileTransfer, tally: &StreamTally) -> Result<(), TransferError> {
         let mut result = Ok(());
         while self.queue.as_ref().is_some_and(|queue| queue.in_flight() > 0) {
             let turned = self.turn(Some(STOP_CHECK), file, tally);

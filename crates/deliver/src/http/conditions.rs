@@ -90,7 +90,7 @@ pub fn show_date(seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST_DATE_SECONDS)))
 }
 
-/// One of the three forms; none where it is no time since 1970.
+/// One of the three forms; none where it is not a time since 1970.
 pub fn parse_date(text: &str) -> Option<u64> {
     let time = httpdate::parse_http_date(text).ok()?;
     time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
@@ -127,7 +127,7 @@ mod tests {
             ("If-Match: \"x\", \"a,b\"\r\n".into(), Holds),
             ("If-Match: \"x\"\r\nIf-Match: \"a,b\"\r\n".into(), Holds),
             ("If-Match: \"x\"\r\n".into(), Failed),
-            // Strong comparison: a weak tag is no match.
+            // Strong comparison: a weak tag is not a match.
             ("If-Match: W/\"a,b\"\r\n".into(), Failed),
             (format!("If-Unmodified-Since: {SAME}\r\n"), Holds),
             (format!("If-Unmodified-Since: {BEFORE}\r\n"), Failed),

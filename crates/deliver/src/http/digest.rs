@@ -2,16 +2,17 @@
 
 use super::head::HeaderLines;
 
+/// Of base64.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// The 32 bytes that a file has to have as its SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedDigest(pub [u8; 32]);
 
 /// Why a digest cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DigestError {
-    #[error("the digest is none")]
-    Malformed,
-}
+#[error("The digest is not sha-256=:BASE64:, or two of them differ")]
+pub struct DigestError;
 
 /// That of a request, if it has one of SHA-256; other algorithms are left aside, as the RFC has it. Two that
 /// differ are none.
@@ -19,14 +20,14 @@ pub fn wanted_digest(headers: &HeaderLines) -> Result<Option<WantedDigest>, Dige
     let mut found: Option<WantedDigest> = None;
     for name in ["repr-digest", "content-digest"] {
         for line in headers.all(name) {
-            let line = std::str::from_utf8(line).map_err(|_| DigestError::Malformed)?;
+            let line = std::str::from_utf8(line).map_err(|_| DigestError)?;
             for (algorithm, value) in line.split(',').filter_map(|member| member.split_once('=')) {
                 if !algorithm.trim().eq_ignore_ascii_case("sha-256") {
                     continue;
                 }
-                let own = parse_bytes(value).ok_or(DigestError::Malformed)?;
+                let own = parse_bytes(value).ok_or(DigestError)?;
                 if found.is_some_and(|other| other != own) {
-                    return Err(DigestError::Malformed);
+                    return Err(DigestError);
                 }
                 found = Some(own);
             }
@@ -65,8 +66,6 @@ pub(crate) fn from_base64(text: &str, most_bytes: usize) -> Option<Vec<u8>> {
     // What is left of the last letter is nothing.
     (bits == 0).then_some(bytes)
 }
-
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Base64 of RFC 4648, section 4.
 pub(crate) fn base64(bytes: &[u8]) -> String {
@@ -110,7 +109,7 @@ mod tests {
         let other = show_digest(&[7; 32]);
         for wrong in ["sha-256=:AA==:", "sha-256=AA", "sha-256=", "sha-256=:*:", &format!("{text}, {other}")]
         {
-            assert_eq!(of(&format!("Repr-Digest: {wrong}\r\n")), Err(DigestError::Malformed), "{wrong}");
+            assert_eq!(of(&format!("Repr-Digest: {wrong}\r\n")), Err(DigestError), "{wrong}");
         }
     }
 

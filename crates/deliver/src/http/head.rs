@@ -1,9 +1,10 @@
 //! Heads of requests and responses: read by `httparse`, within bounds, into what the two ends need of them;
 //! and bodies in chunks (RFC 9112 section 7.1), taken apart: what is content, and where it ends.
 
+use std::time::Duration;
 use thiserror::Error;
 
-/// The most bytes of a head; what is longer is no head that a person or a program has a use for.
+/// The most bytes of a head; what is longer is not a head that a person or a program has a use for.
 pub const MOST_HEAD_BYTES: usize = 16 << 10;
 /// The most header lines of a head.
 pub const MOST_HEADERS: usize = 64;
@@ -44,7 +45,7 @@ impl HeaderLines {
         self.0.iter().filter(move |(own, _)| *own == name).map(|(_, value)| value.as_slice())
     }
 
-    /// The value of a line that may be there once; text that is no UTF-8 counts as absent.
+    /// The value of a line that may be there once; text that is not UTF-8 counts as absent.
     pub fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.all(name).next()?).ok().map(str::trim)
     }
@@ -165,6 +166,11 @@ impl RequestHead {
 }
 
 impl ResponseHead {
+    /// The time after which it may be asked again; none: it names none in seconds (RFC 9110 section 10.2.3).
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.headers.text("retry-after")?.parse().ok().map(Duration::from_secs)
+    }
+
     /// The connection may be asked again.
     pub fn keeps_alive(&self) -> bool {
         keeps_alive(self.is_1_1, &self.headers)

@@ -39,10 +39,10 @@ pub fn selected(value: &str, length: u64) -> SelectedRange {
     }
     // Empty elements of a list are nothing (RFC 9110 section 5.6.1).
     let elements = set.split(',').map(str::trim).filter(|element| !element.is_empty());
-    let Some(ranges) = elements.map(written).collect::<Option<Vec<Written>>>() else {
+    let Some(ranges) = elements.map(parse_range).collect::<Option<Vec<Written>>>() else {
         return SelectedRange::Whole;
     };
-    let satisfiable: Vec<ByteRange> = ranges.iter().filter_map(|range| within(range, length)).collect();
+    let satisfiable: Vec<ByteRange> = ranges.iter().filter_map(|range| range_within(range, length)).collect();
     match (ranges.as_slice(), satisfiable.as_slice()) {
         ([], _) => SelectedRange::Whole,
         // The end of nothing is nothing, for which 206 has no words.
@@ -53,27 +53,27 @@ pub fn selected(value: &str, length: u64) -> SelectedRange {
     }
 }
 
-fn written(text: &str) -> Option<Written> {
+fn parse_range(text: &str) -> Option<Written> {
     let (first, last) = text.split_once('-')?;
     let (first, last) = (first.trim(), last.trim());
     match (first.is_empty(), last.is_empty()) {
         (true, true) => None,
-        (true, false) => Some(Written::Last(number(last)?)),
-        (false, true) => Some(Written::From { first: number(first)?, last: None }),
+        (true, false) => Some(Written::Last(parse_number(last)?)),
+        (false, true) => Some(Written::From { first: parse_number(first)?, last: None }),
         (false, false) => {
-            let (first, last) = (number(first)?, number(last)?);
+            let (first, last) = (parse_number(first)?, parse_number(last)?);
             (first <= last).then_some(Written::From { first, last: Some(last) })
         }
     }
 }
 
 /// Digits alone; what has more of them than fit is as large as can be.
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-fn within(range: &Written, length: u64) -> Option<ByteRange> {
+fn range_within(range: &Written, length: u64) -> Option<ByteRange> {
     let end = length.checked_sub(1)?;
     match *range {
         Written::From { first, last } if first <= end => {

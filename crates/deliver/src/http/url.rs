@@ -151,7 +151,7 @@ pub enum PathError {
     TooDeep,
 }
 
-/// The names on the way, and whether the path ends with a slash. What follows `?` or `#` is no part of it.
+/// The names on the way, and whether the path ends with a slash. What follows `?` or `#` is not part of it.
 pub fn segments(target: &str) -> Result<(Vec<Vec<u8>>, bool), PathError> {
     let path = target.split(['?', '#']).next().unwrap_or_default();
     let rest = path.strip_prefix('/').ok_or(PathError::NoSlash)?;

@@ -7,10 +7,9 @@ use super::error::PutError;
 use super::sources::SourceFile;
 use crate::blocks::BlockSum;
 use crate::body_paths::{BodyPaths, call_bytes, next_run};
-use crate::client::HttpConnection;
+use crate::client::{HttpConnection, TransferError};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
-use crate::get::GetError;
 use crate::stream_windows::{ALONE_BYTES, StreamWindows};
 use linerate_system::{Errno, clock};
 use std::fs::File;
@@ -196,7 +195,7 @@ fn is_of_socket(error: &io::Error) -> bool {
 }
 
 fn broken(file: &SourceFile, error: io::Error) -> PutError {
-    GetError::broken(&file.url, error).into()
+    TransferError::broken(&file.url, error).into()
 }
 
 /// The first bytes that a stream sends go into buffers on the way, whatever the other host takes.

@@ -1,9 +1,10 @@
 //! Why a file was not put.
 
-use crate::get::GetError;
+use crate::client::TransferError;
 use crate::s3::S3Location;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Each with the likely cause and the remedy.
@@ -11,7 +12,7 @@ use thiserror::Error;
 pub enum PutError {
     /// The connection, or what came over it.
     #[error(transparent)]
-    Client(GetError),
+    Client(TransferError),
     #[error(
         "{url}: the server is read-only; start it with: linerate serve PATH --writable --token-file FILE"
     )]
@@ -53,10 +54,10 @@ pub enum PutError {
     Interrupted,
 }
 
-impl From<GetError> for PutError {
-    fn from(error: GetError) -> Self {
+impl From<TransferError> for PutError {
+    fn from(error: TransferError) -> Self {
         match error {
-            GetError::Interrupted => PutError::Interrupted,
+            TransferError::Interrupted => PutError::Interrupted,
             error => PutError::Client(error),
         }
     }
@@ -76,7 +77,12 @@ impl PutError {
 
     /// Nothing answers at the server's address.
     pub(crate) fn is_unreachable(&self) -> bool {
-        matches!(self, PutError::Client(GetError::Unreachable { .. }))
+        matches!(self, PutError::Client(TransferError::Unreachable { .. }))
+    }
+
+    /// The server is busy, and named this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let PutError::Client(error) = self { error.retry_after() } else { None }
     }
 
     /// The words were wrong.

@@ -104,6 +104,13 @@ impl<'a> PutWork<'a> {
 }
 
 impl PutWork<'_> {
+    /// A file that is not put, and why.
+    pub(crate) fn failed(&self, file: &SourceFile, error: PutError) {
+        let report = TransferFile::new(file.url.to_string(), file.path.clone(), TransferOutcome::Failed);
+        lock(&self.files).push(TransferFile { error: Some(error.to_string()), ..report });
+        lock(&self.errors).push(error);
+    }
+
     /// Bytes are moved by this method, too.
     fn moved_by(&self, method: impl FnOnce() -> String) {
         lock(&self.methods).insert(method());
@@ -166,10 +173,7 @@ pub fn put(
     };
     let ((), host) = watched.during(&sysroot, watch, || run_streams(spec, &work, &settings, &tallies));
     abort_left(spec, &work);
-    for file in lock(&work.waiting).drain(..) {
-        lock(&work.files).push(failed_file(&file, &PutError::Interrupted));
-        lock(&work.errors).push(PutError::Interrupted);
-    }
+    lock(&work.waiting).drain(..).for_each(|file| work.failed(&file, PutError::Interrupted));
     let errors = std::mem::take(&mut *lock(&work.errors));
     let files = std::mem::take(&mut *lock(&work.files));
     let facts = TransferFacts {
@@ -187,11 +191,6 @@ pub fn put(
     };
     let run = facts.run(&sysroot, &host);
     Ok(TransferEnd { run, lacks: errors.iter().all(PutError::is_lack) })
-}
-
-fn failed_file(file: &SourceFile, error: &PutError) -> TransferFile {
-    let file = TransferFile::new(file.url.to_string(), file.path.clone(), TransferOutcome::Failed);
-    TransferFile { error: Some(error.to_string()), ..file }
 }
 
 fn run_streams<'a>(
@@ -225,8 +224,7 @@ fn run_streams<'a>(
 fn abort_left(spec: &PutSpec, work: &PutWork<'_>) {
     let Some(store) = &spec.store else { return };
     for upload in work.uploads.left() {
-        lock(&work.files).push(failed_file(&upload.file, &PutError::Interrupted));
-        lock(&work.errors).push(PutError::Interrupted);
+        work.failed(&upload.file, PutError::Interrupted);
         lock(&work.errors).extend(abort(&work.abort_settings, store, &upload).err());
     }
 }

@@ -52,21 +52,21 @@ pub fn select(paths: &[PathBuf], to: &HttpUrl) -> Result<SourceSelection, PutErr
     let mut selection = SourceSelection::default();
     let into_folder = to.path().ends_with('/');
     for path in paths {
-        let metadata = std::fs::metadata(path).map_err(|error| of(path, error))?;
+        let metadata = std::fs::metadata(path).map_err(|error| source_error(path, error))?;
         if !into_folder {
             if paths.len() > 1 || !metadata.is_file() {
                 return Err(PutError::NoFolder { url: to.to_string() });
             }
-            add(path, &metadata, to, &mut selection)?;
+            add_path(path, &metadata, to, &mut selection)?;
             continue;
         }
         // `.` and `a/..` have names, too.
-        let real = path.canonicalize().map_err(|error| of(path, error))?;
+        let real = path.canonicalize().map_err(|error| source_error(path, error))?;
         let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("root"));
-        let url = below(to, name, metadata.is_dir());
+        let url = url_below(to, name, metadata.is_dir());
         match metadata.is_dir() {
             true => walk(path, &url, 0, &mut selection)?,
-            false => add(path, &metadata, &url, &mut selection)?,
+            false => add_path(path, &metadata, &url, &mut selection)?,
         }
     }
     let mut places = BTreeSet::new();
@@ -76,7 +76,7 @@ pub fn select(paths: &[PathBuf], to: &HttpUrl) -> Result<SourceSelection, PutErr
     }
 }
 
-fn add(
+fn add_path(
     path: &Path,
     metadata: &Metadata,
     url: &HttpUrl,
@@ -94,34 +94,34 @@ fn walk(folder: &Path, url: &HttpUrl, depth: usize, selection: &mut SourceSelect
         return Err(PutError::TooDeep { path: folder.into(), most: MOST_DEPTH });
     }
     let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut entries = entries.map_err(|error| of(folder, error))?;
+    let mut entries = entries.map_err(|error| source_error(folder, error))?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let (path, name) = (entry.path(), entry.file_name());
         if is_unfinished(name.as_bytes()) {
             continue;
         }
-        let is_link = entry.file_type().map_err(|error| of(&path, error))?.is_symlink();
-        // A link to nowhere is no file.
+        let is_link = entry.file_type().map_err(|error| source_error(&path, error))?.is_symlink();
+        // A link to nowhere is not a file.
         let Ok(metadata) = std::fs::metadata(&path) else {
             selection.left_out += 1;
             continue;
         };
         match (metadata.is_dir(), metadata.is_file()) {
-            (true, _) if !is_link => walk(&path, &below(url, &name, true), depth + 1, selection)?,
-            (_, true) => add(&path, &metadata, &below(url, &name, false), selection)?,
+            (true, _) if !is_link => walk(&path, &url_below(url, &name, true), depth + 1, selection)?,
+            (_, true) => add_path(&path, &metadata, &url_below(url, &name, false), selection)?,
             _ => selection.left_out += 1,
         }
     }
     Ok(())
 }
 
-fn below(folder: &HttpUrl, name: &OsStr, is_folder: bool) -> HttpUrl {
+fn url_below(folder: &HttpUrl, name: &OsStr, is_folder: bool) -> HttpUrl {
     let slash = if is_folder { "/" } else { "" };
     folder.with_target(&format!("{}{}{slash}", folder.path(), encoded(name.as_bytes())))
 }
 
-fn of(path: &Path, error: io::Error) -> PutError {
+fn source_error(path: &Path, error: io::Error) -> PutError {
     PutError::Source { path: path.into(), error }
 }
 

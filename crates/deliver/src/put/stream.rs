@@ -3,13 +3,12 @@
 use super::body::SentBytes;
 use super::error::PutError;
 use super::sources::SourceFile;
-use super::{PutWork, ServerKind, failed_file};
+use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, HASH};
 use crate::client::ask::connected;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
-use crate::get::GetError;
 use crate::held::{HeldBytes, sum_of};
 use crate::http::conditions::{parse_date, show_date};
 use crate::http::head::ResponseHead;
@@ -71,7 +70,7 @@ impl<'a> PutStream<'a> {
                     let verified = is_verified.then(|| HASH.into()).into_iter().collect();
                     self.report(&file, outcome, (bytes, self.kept_bytes), verified, begun);
                 }
-                Err(error) => self.failed(&file, error),
+                Err(error) => self.work.failed(&file, error),
             }
         }
     }
@@ -95,11 +94,6 @@ impl<'a> PutStream<'a> {
         });
     }
 
-    pub(crate) fn failed(&self, file: &SourceFile, error: PutError) {
-        lock(&self.work.files).push(failed_file(file, &error));
-        lock(&self.work.errors).push(error);
-    }
-
     pub(crate) fn is_stopped(&self) -> bool {
         self.settings.stop.is_ended()
     }
@@ -118,7 +112,8 @@ impl<'a> PutStream<'a> {
             };
             self.count_no_more();
             self.connection = None;
-            match retries.failed(error.may_pass(retries.tries), error.is_unreachable()) {
+            let may_pass = error.may_pass(retries.tries);
+            match retries.failed(may_pass, error.is_unreachable(), error.retry_after()) {
                 Some(wait) if self.settings.stop.wait(wait) => return Err(PutError::Interrupted),
                 Some(_) => {}
                 None => return Err(error),
@@ -158,13 +153,7 @@ impl<'a> PutStream<'a> {
         let from = self.held_bytes(file, &content, before.len())?;
         let sum = match self.send(file, &content, &before, from)? {
             SendOutcome::Whole(sum) => sum,
-            // Another connection has it: mostly that of a client that is gone.
-            SendOutcome::Refused(head)
-                if head.status == 409 && head.headers.text("retry-after").is_some() =>
-            {
-                return Err(GetError::Overloaded { url: file.url.to_string() }.into());
-            }
-            SendOutcome::Refused(head) => return self.refused(file, &before, head.status),
+            SendOutcome::Refused(head) => return self.refused(file, &before, &head),
         };
         let after = content.metadata().map_err(of_source)?;
         #[cfg(test)]
@@ -182,7 +171,7 @@ impl<'a> PutStream<'a> {
         match head.status {
             200 | 201 | 204 => Ok((TransferOutcome::Put, before.len())),
             422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
-            status => self.refused(file, &before, status),
+            _ => self.refused(file, &before, &head),
         }
     }
 
@@ -194,6 +183,7 @@ impl<'a> PutStream<'a> {
         let asked = file.url.with_target(&format!("{}?linerate=held", file.url.path()));
         let connection = connected(&mut self.connection, self.settings, &asked)?;
         let head = connection.ask("GET", &asked, "")?;
+        check_busy(self.work.server, file, &head)?;
         let length = head.headers.content_length().ok().flatten();
         if head.status == 200 && !head.headers.has_word("linerate", "held") {
             // It is of a version that does not know the question, and gives the file.
@@ -256,7 +246,7 @@ impl<'a> PutStream<'a> {
         match sent {
             Ok(()) => Ok(SendOutcome::Whole(sum.map(|sum| sum.end()))),
             // It may have said why before it closed the connection.
-            Err(PutError::Client(error @ GetError::Broken { .. })) => {
+            Err(PutError::Client(error @ TransferError::Broken { .. })) => {
                 let answer = self.connection.as_mut().and_then(|open| open.answer(url).ok());
                 answer
                     .filter(|head| head.status >= 400)
@@ -289,10 +279,11 @@ impl<'a> PutStream<'a> {
         &mut self,
         file: &SourceFile,
         metadata: &Metadata,
-        status: u16,
+        head: &ResponseHead,
     ) -> Result<(TransferOutcome, u64), PutError> {
         self.connection = None;
-        let url = file.url.to_string();
+        check_busy(self.work.server, file, head)?;
+        let (url, status) = (file.url.to_string(), head.status);
         match status {
             409 | 412 if self.is_there(file, metadata)? => {
                 self.count_as_there(metadata.len());
@@ -300,8 +291,8 @@ impl<'a> PutStream<'a> {
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
-            503 => Err(GetError::Overloaded { url }.into()),
-            408 | 500 | 502 | 504 => Err(GetError::Status { url, status }.into()),
+            503 => Err(TransferError::Overloaded { url, retry_after: None }.into()),
+            408 | 500 | 502 | 504 => Err(TransferError::Status { url, status }.into()),
             _ => Err(PutError::Refused { url, status }),
         }
     }
@@ -310,6 +301,7 @@ impl<'a> PutStream<'a> {
     fn is_there(&mut self, file: &SourceFile, metadata: &Metadata) -> Result<bool, PutError> {
         let url: &HttpUrl = &file.url;
         let head = connected(&mut self.connection, self.settings, url)?.ask("HEAD", url, "")?;
+        check_busy(self.work.server, file, &head)?;
         if head.status != 200 {
             return Ok(false);
         }
@@ -320,6 +312,16 @@ impl<'a> PutStream<'a> {
             false => Err(PutError::AlreadyThere { url: url.to_string() }),
         }
     }
+}
+
+/// The server is to be asked again later, as it says itself: it has other clients, too (503), or another connection has
+/// the file, mostly that of a client that is gone (409). The time that `linerate serve` names is kept to.
+fn check_busy(server: ServerKind, file: &SourceFile, head: &ResponseHead) -> Result<(), PutError> {
+    let Some(retry_after) = head.retry_after().filter(|_| matches!(head.status, 409 | 503)) else {
+        return Ok(());
+    };
+    let retry_after = (server == ServerKind::Linerate).then_some(retry_after);
+    Err(TransferError::Overloaded { url: file.url.to_string(), retry_after }.into())
 }
 
 /// How far a file went.

@@ -79,7 +79,7 @@ impl S3Identity {
         let of_config = configs.remove(&format!("profile {profile}")).or_else(|| configs.remove(profile));
         let own = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
             (Some(access), Some(secret)) => {
-                Some(checked(&access, &secret, variable("AWS_SESSION_TOKEN").as_deref())?)
+                Some(checked_keys(&access, &secret, variable("AWS_SESSION_TOKEN").as_deref())?)
             }
             (Some(_), None) => return Err(S3IdentityError::NoSecret),
             (None, Some(_)) => return Err(S3IdentityError::NoKey),
@@ -120,7 +120,7 @@ fn of_profile(
     match (get("aws_access_key_id"), get("aws_secret_access_key")) {
         (Some(access), Some(secret)) => match fault {
             Some(error) => Err(S3IdentityError::NotSecret { path: file.into(), error }),
-            None => checked(access, secret, get("aws_session_token")).map(Some),
+            None => checked_keys(access, secret, get("aws_session_token")).map(Some),
         },
         (None, None) => Ok(None),
         _ => Err(S3IdentityError::HalfProfile { profile: name.into(), file: file.into() }),
@@ -128,7 +128,7 @@ fn of_profile(
 }
 
 /// They go into a request's lines: none of them ends one.
-fn checked(access: &str, secret: &str, token: Option<&str>) -> Result<S3Credentials, S3IdentityError> {
+fn checked_keys(access: &str, secret: &str, token: Option<&str>) -> Result<S3Credentials, S3IdentityError> {
     let of = |text: &str, what| {
         let text = text.trim();
         let sound = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());

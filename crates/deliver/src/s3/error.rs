@@ -3,14 +3,22 @@
 use super::answers::{AnswerError, StoreFault};
 use super::location::S3Location;
 use super::store::S3Store;
-use crate::get::error::GetError;
+use crate::client::TransferError;
 use crate::http::conditions::parse_date;
 use crate::http::head::ResponseHead;
 use linerate_facts::printable::foreign;
 use linerate_facts::wording::counted;
 use linerate_system::clock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use thiserror::Error;
+
+/// Codes of a store that does not have the bucket where it was asked for.
+const ELSEWHERE: [&str; 4] = [
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+    "PermanentRedirect",
+    "TemporaryRedirect",
+];
 
 /// Each with the likely cause and the remedy. `place` is the object, or the bucket with a prefix.
 #[derive(Debug, Error)]
@@ -55,7 +63,7 @@ pub enum S3Error {
     #[error(
         "{place}: the store asks for fewer requests ({status} {code}), also after a while; use fewer --streams or --rate-limit"
     )]
-    SlowDown { place: S3Location, status: u16, code: String },
+    SlowDown { place: S3Location, status: u16, code: String, retry_after: Option<Duration> },
     #[error("{place}: the object is in an archive (InvalidObjectState); restore it first")]
     Archived { place: S3Location },
     #[error(
@@ -73,8 +81,13 @@ pub enum S3Error {
 }
 
 impl S3Error {
-    /// Of an answer that is no success; `fault` is what its body says, if it has one.
-    pub(crate) fn of(store: &S3Store, place: S3Location, head: &ResponseHead, fault: StoreFault) -> GetError {
+    /// Of an answer that is not a success; `fault` is what its body says, if it has one.
+    pub(crate) fn of(
+        store: &S3Store,
+        place: S3Location,
+        head: &ResponseHead,
+        fault: StoreFault,
+    ) -> TransferError {
         let (status, code) = (head.status, fault.code.clone());
         let endpoint = store.endpoint().to_string();
         let key = store.access_key().map(String::from);
@@ -83,22 +96,19 @@ impl S3Error {
         let other_region = region.filter(|region| region != store.region());
         let error = match (code.as_str(), status) {
             ("NoSuchBucket", _) => S3Error::NoBucket { place, endpoint, code },
-            ("NoSuchKey", _) | ("", 404 | 410) => return GetError::NotFound { url: place.to_string() },
+            ("NoSuchKey", _) | ("", 404 | 410) => return TransferError::NotFound { url: place.to_string() },
             ("PreconditionFailed", _) | (_, 412 | 416) => {
-                return GetError::Changed { url: place.to_string() };
+                return TransferError::Changed { url: place.to_string() };
             }
-            ("RequestTimeTooSkewed" | "RequestExpired", _) => S3Error::Skewed { place, apart: apart(head) },
-            (
-                "AuthorizationHeaderMalformed"
-                | "PermanentRedirect"
-                | "TemporaryRedirect"
-                | "IllegalLocationConstraintException",
-                _,
-            )
-            | (_, 301 | 307) => match other_region {
-                Some(region) => S3Error::OtherRegion { place, region, own: store.region().into() },
-                None => S3Error::Elsewhere { place, status },
-            },
+            ("RequestTimeTooSkewed" | "RequestExpired", _) => {
+                S3Error::Skewed { place, apart: clock_gap(head) }
+            }
+            (code, status) if ELSEWHERE.contains(&code) || matches!(status, 301 | 307) => {
+                match other_region {
+                    Some(region) => S3Error::OtherRegion { place, region, own: store.region().into() },
+                    None => S3Error::Elsewhere { place, status },
+                }
+            }
             ("InvalidAccessKeyId", _) => {
                 S3Error::UnknownKey { place, endpoint, key: key.unwrap_or_default() }
             }
@@ -111,7 +121,7 @@ impl S3Error {
                 S3Error::BadDigest { place, code }
             }
             ("SlowDown" | "ServiceUnavailable" | "ThrottlingException" | "RequestLimitExceeded", _)
-            | (_, 429 | 503) => S3Error::SlowDown { place, status, code },
+            | (_, 429 | 503) => S3Error::SlowDown { place, status, code, retry_after: head.retry_after() },
             (_, 401 | 403) => match key {
                 Some(key) => S3Error::Refused { place, key, code: named },
                 None => S3Error::RefusedAnonymous { place, code: named },
@@ -126,9 +136,14 @@ impl S3Error {
     }
 
     /// Of a success whose body says that it is none.
-    pub(crate) fn of_fault(place: S3Location, fault: StoreFault) -> GetError {
+    pub(crate) fn of_fault(place: S3Location, fault: StoreFault) -> TransferError {
         let says = format!(" {}: {}", fault.code, fault.message);
         S3Error::Status { place, status: 200, code: fault.code, fault: says }.into()
+    }
+
+    /// The store asks for this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let S3Error::SlowDown { retry_after, .. } = self { *retry_after } else { None }
     }
 
     /// Another try may have it.
@@ -154,21 +169,28 @@ impl S3Error {
         matches!(self, S3Error::Status { status: 501, .. })
             || matches!(self, S3Error::Status { code, .. } if code == "NotImplemented")
     }
+}
 
+impl TransferError {
     /// There is no such upload: it was completed, or aborted.
-    pub(crate) fn is_no_upload(&self) -> bool {
-        matches!(self, S3Error::Status { code, .. } if code == "NoSuchUpload")
+    pub(super) fn is_no_upload(&self) -> bool {
+        match self {
+            TransferError::Store(error) => {
+                matches!(&**error, S3Error::Status { code, .. } if code == "NoSuchUpload")
+            }
+            error => matches!(error, TransferError::NotFound { .. }),
+        }
     }
 }
 
-impl From<S3Error> for GetError {
+impl From<S3Error> for TransferError {
     fn from(error: S3Error) -> Self {
-        GetError::Store(Box::new(error))
+        TransferError::Store(Box::new(error))
     }
 }
 
 /// By its `Date` line.
-fn apart(head: &ResponseHead) -> String {
+fn clock_gap(head: &ResponseHead) -> String {
     let own = clock::date().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(theirs) = head.headers.text("date").and_then(parse_date) else { return "apart from".into() };
     let minutes = own.abs_diff(theirs) / 60;

@@ -5,8 +5,7 @@ use super::error::S3Error;
 use super::location::{S3Location, file_below, file_name};
 use super::requests::{ask_text, probe};
 use super::store::S3Store;
-use crate::client::{ClientSettings, HttpConnection};
-use crate::get::error::GetError;
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::get::plan::WantedFile;
 use crate::get::{FileSelection, MOST_FILES};
 use crate::http::url::encoded;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 /// Tries of a page, or of an object's head.
 const MOST_TRIES: u32 = 6;
-/// A store that is asked to slow down gets longer waits than a server.
+/// A store that names no time gets longer waits than a server.
 const WAITS: u32 = 2;
 /// Pages without a key; a store may send some, where many were removed.
 const MOST_EMPTY_PAGES: u32 = 1000;
@@ -30,17 +29,11 @@ pub(crate) fn find<'a>(
     location: &S3Location,
     output: &Path,
     selection: &mut FileSelection,
-) -> Result<(), GetError> {
+) -> Result<(), TransferError> {
     let mut prefix = location.clone();
     if !location.is_prefix() {
         let url = store.url(location);
-        match with_tries(settings, || {
-            let probed = probe(connection, settings, store, &url);
-            if probed.is_err() {
-                *connection = None;
-            }
-            probed
-        }) {
+        match with_tries(connection, settings, |connection| probe(connection, settings, store, &url)) {
             Ok(remote) => {
                 let name = location.key.rsplit('/').next().unwrap_or_default();
                 let name = file_name(name).map_err(|why| S3Error::NoName { place: location.clone(), why })?;
@@ -48,7 +41,7 @@ pub(crate) fn find<'a>(
                 selection.files.push(WantedFile::new(url, output.join(name), bytes, modified));
                 return Ok(());
             }
-            Err(GetError::NotFound { .. }) => prefix.key.push('/'),
+            Err(TransferError::NotFound { .. }) => prefix.key.push('/'),
             Err(error) => return Err(error),
         }
     }
@@ -123,7 +116,7 @@ fn list<'a>(
     settings: &'a ClientSettings<'a>,
     store: &S3Store,
     prefix: &S3Location,
-) -> Result<Vec<ListedObject>, GetError> {
+) -> Result<Vec<ListedObject>, TransferError> {
     let (mut objects, mut token, mut empty) = (Vec::new(), None::<String>, 0);
     let top = store.url(&prefix.with_key(""));
     loop {
@@ -135,15 +128,9 @@ fn list<'a>(
             after.unwrap_or_default(),
             encoded(prefix.key.as_bytes())
         ));
-        let ObjectPage { objects: page, next } = with_tries(settings, || {
+        let ObjectPage { objects: page, next } = with_tries(connection, settings, |connection| {
             let answer = ask_text(connection, settings, (store, prefix), ("GET", &url, ""), &[]);
-            let page = answer.and_then(|body| {
-                parse_list(&body).map_err(|why| S3Error::Answer { place: prefix.clone(), why }.into())
-            });
-            if page.is_err() {
-                *connection = None;
-            }
-            page
+            parse_list(&answer?).map_err(|why| S3Error::Answer { place: prefix.clone(), why }.into())
         })?;
         empty += u32::from(page.is_empty());
         objects.extend(page);
@@ -151,7 +138,7 @@ fn list<'a>(
             None => return Ok(objects),
             Some(_) if objects.len() >= MOST_FILES => {
                 let why = crate::listing::ListingError::TooMany;
-                return Err(GetError::Listing { url: prefix.to_string(), why });
+                return Err(TransferError::Listing { url: prefix.to_string(), why });
             }
             next if next == token || empty > MOST_EMPTY_PAGES => {
                 return Err(S3Error::Circle { place: prefix.clone() }.into());
@@ -161,22 +148,26 @@ fn list<'a>(
     }
 }
 
-/// Tries again what may pass, a bounded number of times.
-fn with_tries<T>(
+/// Tries again what may pass, a bounded number of times, over another connection each time.
+fn with_tries<'a, T>(
+    connection: &mut Option<HttpConnection<'a>>,
     settings: &ClientSettings<'_>,
-    mut work: impl FnMut() -> Result<T, GetError>,
-) -> Result<T, GetError> {
+    mut work: impl FnMut(&mut Option<HttpConnection<'a>>) -> Result<T, TransferError>,
+) -> Result<T, TransferError> {
     let mut retries = Retries::new(MOST_TRIES, Duration::ZERO);
     loop {
-        let error = match work() {
+        let error = match work(connection) {
             Err(error) => error,
             done => return done,
         };
-        let is_away = matches!(error, GetError::Unreachable { .. });
-        let Some(wait) = retries.failed(error.may_pass(), is_away) else { return Err(error) };
+        *connection = None;
+        let (retry_after, is_away) =
+            (error.retry_after(), matches!(error, TransferError::Unreachable { .. }));
+        let Some(wait) = retries.failed(error.may_pass(), is_away, retry_after) else { return Err(error) };
+        let wait = if retry_after.is_some() { wait } else { WAITS * wait };
         tracing::debug!(%error, ?wait, "the store is asked again");
-        if settings.stop.wait(WAITS * wait) {
-            return Err(GetError::Interrupted);
+        if settings.stop.wait(wait) {
+            return Err(TransferError::Interrupted);
         }
     }
 }
@@ -184,29 +175,51 @@ fn with_tries<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::network::{self, Answering, Answers, FarEnd};
+    use crate::tests::server::head_of;
+    use crate::tls::TlsTrust;
+    use linerate_system::clock::simulated::SimulatedClock;
+    use linerate_system::stop::Stop;
+
+    /// After the time that it names, five minutes in all; where it names none, six times.
+    #[test]
+    fn a_store_that_asks_for_fewer_requests_is_waited_for() {
+        let store = S3Store::at("http://10.1.1.1/".parse().expect("a URL"), "r".into(), None);
+        let prefix = S3Location { bucket: "b".into(), key: "set/".into() };
+        for (lines, seconds) in [("", 6..7), ("Retry-After: 7\r\n", 300..311)] {
+            let (clock, stop) = (SimulatedClock::new(), Stop::new());
+            let _entered = clock.enter();
+            let settings =
+                ClientSettings::new(&stop, Duration::from_secs(5), 1 << 20, None, TlsTrust::default());
+            let answer = move |_: &_, answers: &mut Answers| {
+                answers.push_back(head_of(503, &format!("{lines}Content-Length: 0\r\n")));
+            };
+            let accept = move || Some(Box::new(Answering(answer)) as Box<dyn FarEnd>);
+            let listed = network::with(accept, || list(&mut None, &settings, &store, &prefix));
+            let error = listed.expect_err("busy");
+            let is_slowed =
+                matches!(&error, TransferError::Store(error) if matches!(**error, S3Error::SlowDown { .. }));
+            assert!(
+                is_slowed && seconds.contains(&clock.passed().as_secs()),
+                "{error}: {:?}",
+                clock.passed()
+            );
+        }
+    }
 
     #[test]
     fn objects_get_places_and_keys_that_lead_out_are_refused() {
         let store = S3Store::at("http://h:1/".parse().expect("a URL"), "r".into(), None);
         let prefix = S3Location { bucket: "b".into(), key: "set/".into() };
-        let keys = [
-            "set/",
-            "set/a",
-            "set/sub/b",
-            "set/empty/",
-            "set/../../x",
-            "set//y",
-            "set/a/under",
-            "other/z",
-            "set/full/",
-        ];
-        let object = |key: &&str| ListedObject {
+        let keys =
+            "set/ set/a set/sub/b set/empty/ set/../../x set//y set/a/under other/z set/full/".split(' ');
+        let object = |key: &str| ListedObject {
             key: key.to_string(),
             bytes: if key.ends_with('/') && !key.contains("full") { 0 } else { 3 },
             modified: None,
         };
         let mut found = FileSelection::default();
-        add_objects(keys.iter().map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
+        add_objects(keys.map(object).collect(), &store, &prefix, Path::new("/o/set"), &mut found);
         let places: Vec<_> =
             found.files.iter().map(|file| file.destination.to_str().expect("UTF-8")).collect();
         assert_eq!(places, ["/o/set/sub/b", "/o/set/a/under"]);

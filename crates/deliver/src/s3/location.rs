@@ -20,7 +20,7 @@ pub struct S3Location {
     pub key: String,
 }
 
-/// It is no place in a store.
+/// It is not a place in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum S3LocationError {
     #[error("write s3://BUCKET/KEY")]

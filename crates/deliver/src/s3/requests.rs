@@ -5,8 +5,7 @@ use super::error::S3Error;
 use super::location::S3Location;
 use super::store::S3Store;
 use crate::client::ask::{ask_again, connected, length, read_body};
-use crate::client::{ClientSettings, HttpConnection};
-use crate::get::error::GetError;
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::get::remote::RemoteFile;
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
@@ -17,7 +16,7 @@ pub(crate) fn probe<'a>(
     settings: &'a ClientSettings<'a>,
     store: &S3Store,
     url: &HttpUrl,
-) -> Result<RemoteFile, GetError> {
+) -> Result<RemoteFile, TransferError> {
     let head = ask_again(connection, settings, "HEAD", url, "")?;
     if head.status == 200 {
         let bytes = length(&head, url)?;
@@ -39,10 +38,10 @@ pub(crate) fn refusal(
     place: S3Location,
     head: &ResponseHead,
     url: &HttpUrl,
-) -> GetError {
+) -> TransferError {
     match read_body(connection, head, url) {
         Ok(body) => S3Error::of(store, place, head, parse_fault(&body).unwrap_or_default()),
-        Err(GetError::Interrupted) => GetError::Interrupted,
+        Err(TransferError::Interrupted) => TransferError::Interrupted,
         // The status says enough.
         Err(_) => {
             connection.spend();
@@ -58,7 +57,7 @@ pub(crate) fn ask_text<'a>(
     (store, place): (&S3Store, &S3Location),
     (method, url, lines): (&str, &HttpUrl, &str),
     body: &[u8],
-) -> Result<Vec<u8>, GetError> {
+) -> Result<Vec<u8>, TransferError> {
     let head = match method {
         "GET" => ask_again(connection, settings, method, url, lines)?,
         _ => {
@@ -68,7 +67,7 @@ pub(crate) fn ask_text<'a>(
             open.answer(url)?
         }
     };
-    let Some(open) = connection.as_mut() else { return Err(GetError::Interrupted) };
+    let Some(open) = connection.as_mut() else { return Err(TransferError::Interrupted) };
     match head.status {
         200 | 204 => read_body(open, &head, url),
         _ => Err(refusal(open, store, place.clone(), &head, url)),

@@ -8,10 +8,10 @@ use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, abort, part_bytes, upload_url};
 use crate::body_paths::CALL_BYTES;
+use crate::client::TransferError;
 use crate::client::ask::{ask_again, connected, read_body};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::file_id::FileId;
-use crate::get::error::GetError;
 use crate::http::head::ResponseHead;
 use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
@@ -64,7 +64,7 @@ impl PutStream<'_> {
                 self.report(file, outcome, (file.bytes, 0), verified, begun)
             }
             Ok(BegunObject::InParts(upload)) => self.work.uploads.add(upload),
-            Err(error) => self.failed(file, error),
+            Err(error) => self.work.failed(file, error),
         }
     }
 
@@ -84,14 +84,16 @@ impl PutStream<'_> {
             Some(part_bytes) => self.begin_upload(store, file.clone(), &content, &before, part_bytes),
         };
         match begun {
-            Err(PutError::Client(GetError::Store(error))) if error.is_not_implemented() && !was_plain => {
+            Err(PutError::Client(TransferError::Store(error)))
+                if error.is_not_implemented() && !was_plain =>
+            {
                 store.found_plain();
                 self.count_no_more();
                 self.connection = None;
                 self.object(store, &file)
             }
             // Somebody else put one, or this one's answer was lost.
-            Err(PutError::Client(GetError::Changed { .. })) => {
+            Err(PutError::Client(TransferError::Changed { .. })) => {
                 self.connection = None;
                 match self.is_object_there(store, &file, &content, &before)? {
                     true => {
@@ -162,7 +164,7 @@ impl PutStream<'_> {
         let asked = ("POST", &url, lines.as_str());
         let answer = ask_text(&mut self.connection, self.settings, (store, &location), asked, &[])?;
         let id = parse_upload(&answer);
-        Ok(id.map_err(|why| GetError::from(S3Error::Answer { place: location, why }))?)
+        Ok(id.map_err(|why| TransferError::from(S3Error::Answer { place: location, why }))?)
     }
 
     /// One part, and the end of the upload for who is the last at it.
@@ -182,7 +184,7 @@ impl PutStream<'_> {
                 self.report(&upload.file, outcome, bytes, verified, upload.begun);
             }
             Err(error) => {
-                self.failed(&upload.file, error);
+                self.work.failed(&upload.file, error);
                 let aborted = abort(&self.work.abort_settings, store, upload);
                 lock(&self.work.errors).extend(aborted.err());
             }
@@ -213,7 +215,7 @@ impl PutStream<'_> {
             place: store.place(&file.url),
             why: super::answers::AnswerError::Lacks("ETag"),
         };
-        let tag = tag.ok_or_else(|| GetError::from(no_tag()))?;
+        let tag = tag.ok_or_else(|| TransferError::from(no_tag()))?;
         Ok(SentPart { tag, sum: sums.sum.value, is_confirmed, was_held: false })
     }
 
@@ -253,16 +255,13 @@ impl PutStream<'_> {
             Ok(answer) => match parse_completed(&answer) {
                 Ok(Ok(())) => Ok((TransferOutcome::Put, verified())),
                 Ok(Err(fault)) => Err(S3Error::of_fault(location, fault).into()),
-                Err(why) => Err(GetError::from(S3Error::Answer { place: location, why }).into()),
+                Err(why) => Err(TransferError::from(S3Error::Answer { place: location, why }).into()),
             },
             // The answer to an earlier try was lost.
-            Err(GetError::Store(error)) if error.is_no_upload() && tries > 1 && there(self)? => {
+            Err(error) if error.is_no_upload() && tries > 1 && there(self)? => {
                 Ok((TransferOutcome::Put, verified()))
             }
-            Err(GetError::NotFound { .. }) if tries > 1 && there(self)? => {
-                Ok((TransferOutcome::Put, verified()))
-            }
-            Err(GetError::Changed { .. }) => {
+            Err(TransferError::Changed { .. }) => {
                 self.connection = None;
                 Err(PutError::AlreadyThere { url: file.url.to_string() })
             }
@@ -277,10 +276,7 @@ impl PutStream<'_> {
         upload: &Upload,
         error: PutError,
     ) -> Result<(TransferOutcome, Vec<String>), PutError> {
-        let is_over = match &error {
-            PutError::Client(GetError::Store(error)) => error.is_no_upload(),
-            error => matches!(error, PutError::Client(GetError::NotFound { .. })),
-        };
+        let is_over = matches!(&error, PutError::Client(error) if error.is_no_upload());
         match is_over && self.is_object_there(store, &upload.file, &upload.content, &upload.before)? {
             true => Ok((TransferOutcome::AlreadyThere, Vec::new())),
             false => Err(error),
@@ -299,7 +295,7 @@ impl PutStream<'_> {
         match head.status {
             200 => {}
             404 => return Ok(false),
-            // Who may only write is not told; the store itself refuses to replace one.
+            // Who may only write gets no answer; the store itself refuses to replace one.
             403 if !store.is_plain() => return Ok(false),
             _ => {
                 probe(&mut self.connection, self.settings, store, &file.url)?;
@@ -359,7 +355,7 @@ impl PutStream<'_> {
         let head = match sent {
             Ok(()) => connection.answer(url)?,
             // It may have said why before it closed the connection.
-            Err(PutError::Client(error @ GetError::Broken { .. })) => match connection.answer(url) {
+            Err(PutError::Client(error @ TransferError::Broken { .. })) => match connection.answer(url) {
                 Ok(head) if head.status >= 300 => head,
                 _ => return Err(error.into()),
             },

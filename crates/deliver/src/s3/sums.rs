@@ -2,10 +2,10 @@
 //! that nothing is read twice.
 //!
 //! Beside them the MD5 of an object, which a store has as its `ETag`: against what changes bytes by accident,
-//! not against anyone who does so on purpose: MD5 is no guard against that, and the store itself says what it
+//! not against anyone who does so on purpose: MD5 is not a guard against that, and the store itself says what it
 //! is.
 
-use crate::get::error::GetError;
+use crate::client::TransferError;
 use crate::http::digest::{base64, from_base64};
 use crate::http::head::HeaderLines;
 use crate::http::url::HttpUrl;
@@ -97,11 +97,11 @@ impl ObjectSum {
     }
 
     /// The name of what was compared, or what differs.
-    pub(crate) fn compared(&self, own: u64, url: &HttpUrl) -> Result<&'static str, GetError> {
+    pub(crate) fn compared(&self, own: u64, url: &HttpUrl) -> Result<&'static str, TransferError> {
         let name = self.algorithm.name();
         match own == self.value {
             true => Ok(name),
-            false => Err(GetError::OtherSum {
+            false => Err(TransferError::OtherSum {
                 url: url.to_string(),
                 name,
                 found: ObjectSum { value: own, ..*self }.show(),
@@ -111,7 +111,7 @@ impl ObjectSum {
     }
 
     /// Bytes in memory are those of the object.
-    pub(crate) fn checked(&self, bytes: &[u8], url: &HttpUrl) -> Result<&'static str, GetError> {
+    pub(crate) fn checked(&self, bytes: &[u8], url: &HttpUrl) -> Result<&'static str, TransferError> {
         self.compared(ObjectSum::of(self.algorithm, bytes).value, url)
     }
 
@@ -148,7 +148,7 @@ impl BlockSums {
         &self,
         length: impl Fn(u64) -> u64,
         url: &HttpUrl,
-    ) -> Result<&'static str, GetError> {
+    ) -> Result<&'static str, TransferError> {
         let algorithm = self.whole.algorithm;
         let blocks = lock(&self.blocks);
         let join = |so_far, (block, sum): (&u64, &u64)| algorithm.joined(so_far, *sum, length(*block));
@@ -178,10 +178,10 @@ impl TagMd5 {
     }
 
     /// The name of what was compared, or what differs.
-    pub(crate) fn compared(&self, own: Md5, url: &HttpUrl) -> Result<&'static str, GetError> {
+    pub(crate) fn compared(&self, own: Md5, url: &HttpUrl) -> Result<&'static str, TransferError> {
         match to_hex(&own.finalize()) {
             own if own == self.0 => Ok("md5"),
-            found => Err(GetError::OtherSum {
+            found => Err(TransferError::OtherSum {
                 url: url.to_string(),
                 name: "MD5 (its ETag)",
                 found,
@@ -191,7 +191,7 @@ impl TagMd5 {
     }
 
     /// The same of bytes in memory.
-    pub(crate) fn checked(&self, bytes: &[u8], url: &HttpUrl) -> Result<&'static str, GetError> {
+    pub(crate) fn checked(&self, bytes: &[u8], url: &HttpUrl) -> Result<&'static str, TransferError> {
         self.compared(Md5::new_with_prefix(bytes), url)
     }
 }
@@ -236,7 +236,7 @@ mod tests {
             let length = |block| if block == 2 { 1 } else { 4 };
             assert_eq!(sums.compared(length, &url).expect("the same"), algorithm.name());
             sums.add(2, &sums.begin());
-            assert!(matches!(sums.compared(length, &url), Err(GetError::OtherSum { .. })));
+            assert!(matches!(sums.compared(length, &url), Err(TransferError::OtherSum { .. })));
         }
     }
 

@@ -6,7 +6,7 @@ use super::error::S3Error;
 use super::requests::ask_text;
 use super::store::S3Store;
 use super::upload::{OpenUpload, part_bytes_of, part_range};
-use crate::get::error::GetError;
+use crate::client::TransferError;
 use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl PutStream<'_> {
         let top = store.url(&place.with_key(""));
         let prefix = encoded(place.key.as_bytes());
         let query = format!("encoding-type=url&max-uploads=1000&prefix={prefix}&uploads=");
-        let answer = self.told(store, url, &top.with_target(&format!("{}?{query}", top.path())))?;
+        let answer = self.listed(store, url, &top.with_target(&format!("{}?{query}", top.path())))?;
         let uploads = answer.and_then(|answer| parse_uploads(&answer).ok()).unwrap_or_default();
         let own = uploads.into_iter().filter(|upload| upload.key == place.key);
         Ok(own.map(|upload| upload.id).collect())
@@ -70,7 +70,7 @@ impl PutStream<'_> {
         for _ in 0..MOST_PAGES {
             let marker = if after > 0 { format!("&part-number-marker={after}") } else { String::new() };
             let query = format!("max-parts=1000{marker}&uploadId={}", encoded(id.as_bytes()));
-            let answer = self.told(store, url, &url.with_target(&format!("{}?{query}", url.path())))?;
+            let answer = self.listed(store, url, &url.with_target(&format!("{}?{query}", url.path())))?;
             let page = answer.and_then(|answer| parse_parts(&answer).ok());
             let Some(PartPage { is_summed: true, parts, next }) = page else { return Ok(None) };
             held.extend(parts);
@@ -84,12 +84,12 @@ impl PutStream<'_> {
     }
 
     /// An answer in XML; none where the store refuses it: not every store has these lists, nor may everybody read them.
-    fn told(&mut self, store: &S3Store, of: &HttpUrl, url: &HttpUrl) -> Result<Option<Vec<u8>>, PutError> {
+    fn listed(&mut self, store: &S3Store, of: &HttpUrl, url: &HttpUrl) -> Result<Option<Vec<u8>>, PutError> {
         let place = store.place(of);
         let asked = ask_text(&mut self.connection, self.settings, (store, &place), ("GET", url, ""), &[]);
         let passes = match &asked {
-            Err(GetError::Store(error)) => matches!(**error, S3Error::SlowDown { .. }),
-            Err(error) => error.may_pass() || matches!(error, GetError::Interrupted),
+            Err(TransferError::Store(error)) => matches!(**error, S3Error::SlowDown { .. }),
+            Err(error) => error.may_pass() || matches!(error, TransferError::Interrupted),
             Ok(_) => false,
         };
         match asked {

@@ -6,7 +6,6 @@ use super::requests::ask_text;
 use super::store::S3Store;
 use super::sums::{ObjectSum, SumAlgorithm};
 use crate::client::ClientSettings;
-use crate::get::error::GetError;
 use crate::http::url::{HttpUrl, encoded};
 use crate::patience::Retries;
 use crate::put::error::PutError;
@@ -248,7 +247,7 @@ pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
     url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
-/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all.
+/// So often an upload is to be aborted, each time after a longer wait: 1.4 s in all, whatever time the store names.
 const ABORT_TRIES: u32 = 4;
 const ABORT_WAITS: u32 = 2;
 
@@ -260,23 +259,20 @@ pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upl
     let aborted = loop {
         let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
         // Parts that were on their way are still coming in: a store may stumble over them.
-        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false));
+        let wait = asked.as_ref().err().and_then(|error| retries.failed(error.may_pass(), false, None));
         let Some(wait) = wait else { break asked };
         settings.stop.wait(ABORT_WAITS * wait);
     };
     match aborted {
-        Ok(_) | Err(GetError::NotFound { .. }) => {}
-        Err(GetError::Store(error)) if error.is_no_upload() => {}
-        Err(why) => {
-            return Err(PutError::NotAborted {
-                place: Box::new(place),
-                id: upload.open.id.clone(),
-                why: why.to_string(),
-            });
+        Err(why) if !why.is_no_upload() => {
+            let (place, id) = (Box::new(place), upload.open.id.clone());
+            Err(PutError::NotAborted { place, id, why: why.to_string() })
+        }
+        _ => {
+            store.closed_upload(&upload.open.id);
+            Ok(())
         }
     }
-    store.closed_upload(&upload.open.id);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(super) struct Asking<'a, 's> {
 
 /// Answers a request, with the permit that it has got already.
 pub(super) fn answer(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Answer {
-    match refused(request, asking.shared).map_or_else(|| found(request, permit, asking), Err) {
+    match refused(request, asking.shared).map_or_else(|| look_up(request, permit, asking), Err) {
         Ok(answered) => answered,
         Err(reply) => Answer::Reply(reply, None),
     }
@@ -95,22 +95,22 @@ pub(super) fn refused(request: &RequestHead, shared: &Shared<'_>) -> Option<Repl
 /// that somebody else may own is refused. A request of HTTP/1.0 without a host comes from no browser.
 fn misdirected(request: &RequestHead, shared: &Shared<'_>) -> Option<Reply> {
     let guard = shared.guard.as_ref()?;
-    // What is not text is no name of ours.
+    // What is not text is not a name of ours.
     let named = request.headers.all("host").map(|host| std::str::from_utf8(host).unwrap_or_default());
     let mut hosts = named.chain(absolute_form(&request.target).map(|(host, _)| host));
-    let foreign = hosts.find_map(|host| guard.is_called(host).err())?;
+    let foreign = hosts.find_map(|host| guard.check_host(host).err())?;
     let why = format!("{foreign} A name is added with `linerate serve --name NAME`.");
     Some(Reply::refused(421, &why))
 }
 
-fn found(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Result<Answer, Reply> {
+fn look_up(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>) -> Result<Answer, Reply> {
     let shared = asking.shared;
     let target = origin_form(&request.target);
     let (names, is_folder) =
         segments(target).map_err(|why| Reply::refused(400, &format!("The path: {why}.")))?;
     let query = target.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
     if shared.writable && !is_folder && asks_for(query, "held") {
-        return held(&names, shared).map(|reply| Answer::Reply(reply, None));
+        return held_reply(&names, shared).map(|reply| Answer::Reply(reply, None));
     }
     match shared.tree.kind(&names).map_err(|error| of_error(&error))? {
         ServedKind::Folder if !is_folder => {
@@ -119,9 +119,9 @@ fn found(request: &RequestHead, permit: Option<Permit>, asking: &Asking<'_, '_>)
             Err(Reply::refused(301, "It is a folder.").line("Location", slash))
         }
         ServedKind::Folder if asking.moves => Ok(Answer::Later(Work::List, None)),
-        ServedKind::Folder => folder(&names, query, asking).map(|reply| Answer::Reply(reply, None)),
+        ServedKind::Folder => folder_reply(&names, query, asking).map(|reply| Answer::Reply(reply, None)),
         ServedKind::File if is_folder => Err(not_found()),
-        ServedKind::File => file(request, names, (query, permit), asking),
+        ServedKind::File => file_answer(request, names, (query, permit), asking),
     }
 }
 
@@ -139,7 +139,7 @@ fn absolute_form(target: &str) -> Option<(&str, &str)> {
     is_http.then_some((&rest[..end], path))
 }
 
-fn folder(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Reply, Reply> {
+fn folder_reply(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Result<Reply, Reply> {
     let shared = asking.shared;
     let reply = Reply::new(200)
         .line("Linerate", if shared.writable { "list, put" } else { "list" })
@@ -180,7 +180,7 @@ fn sum_of(file: &File, bytes: u64) -> io::Result<u64> {
 }
 
 /// What is there of a file that a client did not put to its end.
-fn held(names: &[Vec<u8>], shared: &Shared<'_>) -> Result<Reply, Reply> {
+fn held_reply(names: &[Vec<u8>], shared: &Shared<'_>) -> Result<Reply, Reply> {
     let held = shared.tree.open_unfinished(names).and_then(|part| HeldBytes::of(&part));
     let held = held.map_err(|error| of_error(&error))?;
     let json = serde_json::to_vec(&held).map_err(|error| Reply::refused(500, &error.to_string()))?;
@@ -192,7 +192,7 @@ fn asks_for(query: &str, what: &str) -> bool {
     query.split('&').any(|word| word.strip_prefix("linerate=") == Some(what))
 }
 
-fn file(
+fn file_answer(
     request: &RequestHead,
     names: Vec<Vec<u8>>,
     (query, permit): (&str, Option<Permit>),

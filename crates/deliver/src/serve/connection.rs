@@ -144,7 +144,7 @@ impl<'s> Connection<'s> {
             (None, Some(later)) => {
                 let asking = Asking { shared, socket: &self.socket, client: self.client, moves: false };
                 let answered = answer(&later.request, later.permit, &asking);
-                replied(&later.request, answered, &stream, &mut sender, &asking)
+                send_reply(&later.request, answered, &stream, &mut sender, &asking)
             }
             (None, None) => Next::Request,
         };
@@ -182,13 +182,13 @@ impl<'s> Connection<'s> {
                 }
                 Err(NoRequest::Over) => break,
                 Err(NoRequest::Refused(reply)) => {
-                    count(&reply, shared);
+                    count_reply(&reply, shared);
                     next = Rest::new(reply, None, false, true).send(&mut sender, &stream, shared);
                     continue;
                 }
             };
             let asking = Asking { shared, socket: &self.socket, client: self.client, moves: waits };
-            next = answered(request, &asking, &stream, &mut self.buffer, &mut held, &mut sender);
+            next = answer_request(request, &asking, &stream, &mut self.buffer, &mut held, &mut sender);
             self.since = clock::now();
         }
         stream.end();
@@ -210,7 +210,7 @@ impl Drop for Connection<'_> {
 }
 
 /// Answers one request, as far as that goes at once.
-fn answered(
+fn answer_request(
     request: RequestHead,
     asking: &Asking<'_, '_>,
     stream: &ServedStream<'_>,
@@ -222,12 +222,12 @@ fn answered(
     if request.method != "PUT" || !shared.writable {
         return match answer(&request, None, asking) {
             Answer::Later(work, permit) => Next::Later(Box::new(LaterRequest { request, work, permit })),
-            answered => replied(&request, answered, stream, sender, asking),
+            answered => send_reply(&request, answered, stream, sender, asking),
         };
     }
     let _held = shared.threads.hold();
-    match shared.flow.takes(|| taken(&request, (stream, buffer), held, shared)) {
-        Ok(reply) => replied(&request, Answer::Reply(reply, None), stream, sender, asking),
+    match shared.flow.takes(|| take_file(&request, (stream, buffer), held, shared)) {
+        Ok(reply) => send_reply(&request, Answer::Reply(reply, None), stream, sender, asking),
         // The client left in the middle of its file.
         Err(error) => {
             tracing::debug!(%error, "a file did not come");
@@ -237,7 +237,7 @@ fn answered(
     }
 }
 
-fn replied(
+fn send_reply(
     request: &RequestHead,
     answered: Answer,
     stream: &ServedStream<'_>,
@@ -250,7 +250,7 @@ fn replied(
         // It is with the threads of its work already.
         Answer::Later(..) => return Next::Lost,
     };
-    count(&reply, shared);
+    count_reply(&reply, shared);
     let is_last = reply.closes || stream.keys_are_used_up() || shared.stop.is_ended();
     let keeps = request.keeps_alive() && !is_last;
     tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
@@ -259,7 +259,7 @@ fn replied(
     Rest::new(reply, part, keeps, request.method != "HEAD").logged(line).send(sender, stream, shared)
 }
 
-fn taken(
+fn take_file(
     request: &RequestHead,
     (stream, buffer): (&ServedStream<'_>, &mut Vec<u8>),
     held: &mut Option<HeldFile>,
@@ -273,7 +273,7 @@ fn taken(
     }
 }
 
-fn count(reply: &Reply, shared: &Shared<'_>) {
+fn count_reply(reply: &Reply, shared: &Shared<'_>) {
     Tally::add(&shared.tally.requests, 1);
     if reply.status >= 400 {
         Tally::add(&shared.tally.failed, 1);
@@ -346,7 +346,7 @@ pub(super) fn turn_away(mut stream: &TcpStream) {
     let mut bytes = reply.head(false);
     bytes.extend_from_slice(&reply.body);
     if stream.set_nonblocking(true).is_ok() {
-        // What it has sent already is taken, so that the end is no reset, which would take the reply away.
+        // What it has sent already is taken, so that the end is not a reset, which would take the reply away.
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write(&bytes);
         let _ = stream.shutdown(Shutdown::Write);

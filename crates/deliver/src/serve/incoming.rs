@@ -2,7 +2,7 @@
 //! where they do not come. Parts that no client came back for go after a day.
 
 use super::Shared;
-use crate::get::GetError;
+use crate::client::TransferError;
 use crate::get::part::PartFile;
 use linerate_facts::room::StorageLimits;
 use linerate_system::beneath::ConfinedFolder;
@@ -92,7 +92,7 @@ impl IncomingFile {
         name: &OsStr,
         incoming: &Arc<Incoming>,
         stays: bool,
-    ) -> Result<Self, GetError> {
+    ) -> Result<Self, TransferError> {
         let part = PartFile::open(&folder.entry_path(name))?;
         let length = part.file.metadata().map(|metadata| metadata.len());
         let reserved = length.map_err(|error| part.failed(error, 0))?;
@@ -104,7 +104,7 @@ impl IncomingFile {
     }
 
     /// Keeps its first bytes, if there is room for so many more, of which nothing is reserved yet. False: it has fewer.
-    pub(super) fn keep_first(&mut self, first: u64, more: u64) -> Result<bool, GetError> {
+    pub(super) fn keep_first(&mut self, first: u64, more: u64) -> Result<bool, TransferError> {
         let wanted = first.saturating_add(more);
         let grown = *lock(&self.incoming.grown);
         let left = self.left(grown).map_err(|error| self.part.failed(error, wanted))?;
@@ -121,7 +121,7 @@ impl IncomingFile {
     }
 
     /// Writes what came for `at`, of a file that will have `end` bytes.
-    pub(super) fn write(&mut self, bytes: &[u8], at: u64, end: u64) -> Result<(), GetError> {
+    pub(super) fn write(&mut self, bytes: &[u8], at: u64, end: u64) -> Result<(), TransferError> {
         let to = at + bytes.len() as u64;
         if to > self.reserved {
             self.reserve(to, end)?;
@@ -130,7 +130,7 @@ impl IncomingFile {
     }
 
     /// Room up to `to`, and for what follows. One file at a time, so that two do not count the same free bytes.
-    fn reserve(&mut self, to: u64, end: u64) -> Result<(), GetError> {
+    fn reserve(&mut self, to: u64, end: u64) -> Result<(), TransferError> {
         let incoming = Arc::clone(&self.incoming);
         let mut grown = lock(&incoming.grown);
         let left = self.left(*grown).map_err(|error| self.part.failed(error, end))?;
@@ -157,7 +157,7 @@ impl IncomingFile {
         Ok(free.min(self.incoming.limits.left(u64::try_from(grown).unwrap_or(0))))
     }
 
-    fn no_room(&self, wanted: u64) -> GetError {
+    fn no_room(&self, wanted: u64) -> TransferError {
         self.part.failed(Errno::NOSPC.into(), wanted)
     }
 
@@ -171,7 +171,7 @@ impl IncomingFile {
         &mut self,
         modified: Option<u64>,
         at_disk: impl FnOnce(&File) -> io::Result<()>,
-    ) -> Result<(), GetError> {
+    ) -> Result<(), TransferError> {
         self.part.set_modified(modified);
         at_disk(&self.part.file).map_err(|error| self.part.failed(error, self.reserved))?;
         self.part.land(false)?;

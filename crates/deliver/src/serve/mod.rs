@@ -58,7 +58,7 @@ use tree::SharedFiles;
 
 /// Connections that are accepted in a row.
 const MOST_ACCEPTED: usize = 256;
-/// The port of a server that was told none.
+/// The port of a server for which none is named.
 pub const DEFAULT_PORT: u16 = 7415;
 
 /// The number under which epoll reports the stop; the numbers of connections do not get there.
@@ -75,11 +75,11 @@ const PARTS_LOOK: Duration = Duration::from_secs(3600);
 const NO_DESCRIPTOR: Duration = Duration::from_millis(20);
 
 /// The bounds of a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FileServerSettings {
     /// Connections at once; one client gets half of them at most.
     pub connections: usize,
-    /// Connections under TLS that have not agreed on their keys, at once; they are no part of those.
+    /// Connections under TLS that have not agreed on their keys, at once; they are not part of those.
     pub handshakes: usize,
     /// Of all connections together.
     pub bytes_per_second: Option<f64>,
@@ -221,7 +221,7 @@ impl FileServer {
         self.tree.tops()
     }
 
-    /// Serves until `stop`; connections end within a moment of it; `now` is told what goes on while anything does. What was
+    /// Serves until `stop`; connections end within a moment of it; `now` gets what goes on while anything does. What was
     /// served, and the same as a measurement, none where nothing was moved.
     pub fn serve(&self, stop: &Stop, now: &mut dyn FnMut(ServedNow)) -> (ServedResult, Option<Measurement>) {
         self.serve_with(None, stop, now)

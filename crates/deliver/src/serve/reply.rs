@@ -52,7 +52,7 @@ impl Reply {
         self.line("Content-Type", content_type).line("Content-Length", length)
     }
 
-    /// What follows the request cannot be told from its body: nothing more is read.
+    /// What follows the request cannot be told apart from its body: nothing more is read.
     pub(super) fn closing(mut self) -> Self {
         self.closes = true;
         self

@@ -45,7 +45,7 @@ pub(super) struct Rest {
     line: Option<AccessLine>,
 }
 
-/// A head and what follows it that is no file.
+/// A head and what follows it that is not a file.
 struct UnsentReply {
     /// With a body of its own.
     head: Vec<u8>,
@@ -127,13 +127,13 @@ impl Rest {
                 self.count(body);
             }
             Ok(false) => return self.waits(stream, shared),
-            Err(error) => return lost(&error, stream),
+            Err(error) => return cut_short(&error, stream),
         }
         let turn = match self.send_part(sender, shared) {
             Ok(None) if self.keeps => return Next::Request,
             Ok(None) => return Next::Leave,
             Ok(Some(turn)) => turn,
-            Err(error) => return lost(&error, stream),
+            Err(error) => return cut_short(&error, stream),
         };
         match turn {
             Turn::Waits(_) => self.waits(stream, shared),
@@ -230,7 +230,7 @@ impl Rest {
             Ok(()) => self.send(sender, stream, shared),
             Err(error) => {
                 self.cut_short(shared);
-                lost(&error, stream)
+                cut_short(&error, stream)
             }
         }
     }
@@ -254,7 +254,7 @@ impl Rest {
     }
 }
 
-fn lost(error: &io::Error, stream: &ServedStream<'_>) -> Next {
+fn cut_short(error: &io::Error, stream: &ServedStream<'_>) -> Next {
     tracing::debug!(%error, "an answer was cut short");
     // Whoever waits for the rest learns at once that it does not come.
     let _ = stream.socket.shutdown(Shutdown::Both);

@@ -1,5 +1,5 @@
 //! The bytes of a client of the server, in the clear or under TLS; whether the kernel encrypts them, and why
-//! it does not. What is no file goes out by a thread that waits for the client.
+//! it does not. What is not a file goes out by a thread that waits for the client.
 
 use super::{FileServerSettings, Shared};
 use crate::body_paths::PIECE_BYTES;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// More is to follow in the same segment (send(2)).
 const MSG_MORE: i32 = 0x8000;
-/// A raised write is no signal here (send(2)).
+/// A raised write is not a signal here (send(2)).
 const MSG_NOSIGNAL: i32 = 0x4000;
 /// What the socket has no room for is refused at once (send(2)).
 const MSG_DONTWAIT: i32 = 0x40;
@@ -96,7 +96,7 @@ impl<'a> ServedStream<'a> {
         match &self.tls {
             Some(Encryption::Here(tls)) => tls.read(into),
             Some(Encryption::Kernel) => match (&mut &*self.socket).read(into) {
-                // A record that is no data: the client's goodbye, or new keys, which end the connection, too.
+                // A record that is not data: the client's goodbye, or new keys, which end the connection, too.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(0),
                 read => read,
             },
@@ -186,7 +186,7 @@ impl KernelTls {
     }
 }
 
-/// A reply that is no file has to be taken within this, where the program encrypts.
+/// A reply that is not a file has to be taken within this, where the program encrypts.
 const REPLY_TIME: Duration = Duration::from_secs(30);
 
 /// The client may send its body.

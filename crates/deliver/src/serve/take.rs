@@ -7,13 +7,13 @@ use super::reply::{self, Reply};
 use super::served_stream::{ServedStream, send_interim};
 use super::tally::Tally;
 use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::client::TransferError;
 use crate::file_bytes::FileBytes;
 use crate::file_id::FileId;
-use crate::get::GetError;
 use crate::get::part::MOST_RESUMABLE_NAME_BYTES;
 use crate::held::sum_of;
 use crate::http::conditions::parse_date;
-use crate::http::digest::{DigestError, WantedDigest, wanted_digest};
+use crate::http::digest::{WantedDigest, wanted_digest};
 use crate::http::head::{ChunkedBody, RequestHead};
 use crate::http::url::segments;
 use crate::patience::{Quiet, SLOW_BYTES, SLOW_TIME};
@@ -190,9 +190,7 @@ fn begin(
     if headers.all("if-match").next().is_some() {
         return Err(Reply::refused(412, "No file is replaced here."));
     }
-    let digest = wanted_digest(headers).map_err(|why| match why {
-        DigestError::Malformed => Reply::refused(400, "The digest is none: sha-256=:BASE64:."),
-    })?;
+    let digest = wanted_digest(headers).map_err(|why| Reply::refused(400, &format!("{why}.")))?;
     if digest.is_some() && from.is_some_and(|from| from > 0) {
         return Err(Reply::refused(400, "A digest is of a file that comes from its first byte on."));
     }
@@ -231,17 +229,17 @@ fn begin(
     Ok(Destination { file, digest, sum })
 }
 
-fn refused(error: &GetError) -> Reply {
+fn refused(error: &TransferError) -> Reply {
     match error {
-        GetError::Busy { .. } => {
+        TransferError::Busy { .. } => {
             let reply = Reply::refused(409, "Another client puts a file of this name just now.");
             reply.line("Retry-After", 1)
         }
-        GetError::AlreadyThere { .. } => {
+        TransferError::AlreadyThere { .. } => {
             Reply::refused(409, "There is something of this name already; it is not replaced.")
         }
-        GetError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
-        GetError::Destination { error, .. } => reply::of_error(error),
+        TransferError::NoSpace { .. } => Reply::refused(507, "The server has no room for it."),
+        TransferError::Destination { error, .. } => reply::of_error(error),
         _ => Reply::refused(500, "The file cannot be written."),
     }
 }

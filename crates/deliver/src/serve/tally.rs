@@ -4,7 +4,7 @@
 use crate::http::head::RequestHead;
 use linerate_measure::run::ServedResult;
 use linerate_system::{clock, lock};
-use std::fmt::{Debug, Formatter, Result as FmtResult, Write as _};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,14 +79,7 @@ impl AccessLog {
     }
 }
 
-impl Debug for AccessLog {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> FmtResult {
-        formatter.write_str("AccessLog")
-    }
-}
-
 /// What is written of an answer once it is over, whole or cut short.
-#[derive(Debug)]
 pub(super) struct AccessLine {
     log: Arc<AccessLog>,
     client: IpAddr,
@@ -112,7 +105,7 @@ impl AccessLine {
         let [request, referer, agent] = &self.words;
         // The client as people write it: an IPv4 address that came over a socket of IPv6, too.
         let (client, status, bytes) = (self.client.to_canonical(), self.status, self.bytes);
-        format!("{client} - - [{}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"\n", moment(now))
+        format!("{client} - - [{}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"\n", log_time(now))
     }
 }
 
@@ -141,7 +134,7 @@ fn quotable(word: &str) -> String {
 }
 
 /// `06/Nov/1994:08:49:37 +0000`.
-fn moment(now: SystemTime) -> String {
+fn log_time(now: SystemTime) -> String {
     // Sun, 06 Nov 1994 08:49:37 GMT
     let date = httpdate::fmt_http_date(now);
     let words: Vec<&str> = date.split(' ').collect();

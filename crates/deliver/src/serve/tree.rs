@@ -55,7 +55,7 @@ pub(super) enum ServedKind {
 impl ServedTree {
     /// Opens what is to be served.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Failure> {
-        let roots = paths.iter().map(|path| root(path)).collect::<Result<Vec<ServedRoot>, Failure>>()?;
+        let roots = paths.iter().map(|path| served_root(path)).collect::<Result<Vec<_>, Failure>>()?;
         let mut names: Vec<&OsStr> = roots.iter().map(|root| root.name.as_os_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -221,12 +221,12 @@ impl ServedRoot {
     }
 }
 
-fn root(path: &Path) -> Result<ServedRoot, Failure> {
+fn served_root(path: &Path) -> Result<ServedRoot, Failure> {
     let lacks = |why: &dyn std::fmt::Display| Failure::Lacks(format!("{}: {why}", path.display()));
     // What the user names may be a link; what is below it may not lead out.
-    let real = path.canonicalize().map_err(|error| lacks(&unreachable(&error)))?;
+    let real = path.canonicalize().map_err(|error| lacks(&why_unreachable(&error)))?;
     let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("root")).to_os_string();
-    let is_folder = real.metadata().map_err(|error| lacks(&unreachable(&error)))?.is_dir();
+    let is_folder = real.metadata().map_err(|error| lacks(&why_unreachable(&error)))?.is_dir();
     let (folder, file) = match (is_folder, real.parent(), real.file_name()) {
         (true, ..) => (real.as_path(), None),
         (false, Some(parent), Some(file)) => (parent, Some(PathBuf::from(file))),
@@ -237,18 +237,18 @@ fn root(path: &Path) -> Result<ServedRoot, Failure> {
             &"this kernel has no openat2, without which nothing is served: Linux 5.6 or newer is needed, \
                     in a container or service whose filter allows it (systemd's RestrictSUIDSGID= and DynamicUser= do not)",
         ),
-        _ => lacks(&unreachable(&error)),
+        _ => lacks(&why_unreachable(&error)),
     })?;
     if let Some(file) = &file {
         folder.open_file(file, false).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => lacks(&"only regular files and folders are served"),
-            _ => lacks(&unreachable(&error)),
+            _ => lacks(&why_unreachable(&error)),
         })?;
     }
     Ok(ServedRoot { name, folder, file, nameless: None })
 }
 
-fn unreachable(error: &io::Error) -> String {
+fn why_unreachable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "not there; check the path".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it; start as a user who may".into(),

@@ -139,7 +139,10 @@ impl Server {
             (self.random.chance(self.fault), self.random.below(self.possible.len() as u64));
         let fault = self.possible[index as usize];
         let can = match fault {
-            Fault::Busy => !self.takes && (request.method == "HEAD" || !query.is_empty()),
+            Fault::Busy => match request.method.as_str() {
+                "PUT" => query.starts_with("linerate=hold"),
+                method => method == "HEAD" || !query.is_empty(),
+            },
             Fault::Flipped => request.method == "GET" || query.starts_with("linerate=hold"),
             Fault::Dribbles => request.method == "GET" && query.is_empty(),
             Fault::Changes => !self.takes || query.starts_with("linerate=hold"),
@@ -257,8 +260,15 @@ impl Connection {
             }
             (Some(Fault::Busy), _) => {
                 let seconds = [0, 1, 3, 100][random.below(4) as usize];
-                let lines = format!("Server: linerate/1\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n");
+                // Of a body that it does not take it reads nothing.
+                let close = if request.method == "PUT" { "Connection: close\r\n" } else { "" };
+                let lines =
+                    format!("Server: linerate/1\r\n{close}Retry-After: {seconds}\r\nContent-Length: 0\r\n");
                 answers.push_back(head_of(503, &lines));
+                if !close.is_empty() {
+                    answers.push_back(Sent::End);
+                    self.own = None;
+                }
                 let wait = LEAST_WAIT.max(Duration::from_secs(seconds.min(10)));
                 server.start.due.insert(path.into(), clock::now() + wait);
                 return;

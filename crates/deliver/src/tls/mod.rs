@@ -20,18 +20,12 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// SHA-256 of a certificate as it is sent (DER).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
     fn of(certificate: &[u8]) -> Self {
         Fingerprint(Sha256::digest(certificate).into())
-    }
-}
-
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fingerprint({self})")
     }
 }
 
@@ -60,7 +54,7 @@ impl std::str::FromStr for Fingerprint {
 }
 
 /// The algorithms, where this CPU can do them.
-fn provider() -> Result<Arc<CryptoProvider>, TlsError> {
+fn crypto_provider() -> Result<Arc<CryptoProvider>, TlsError> {
     match graviola::util::is_cpu_supported() {
         true => Ok(Arc::new(rustls_graviola::default_provider())),
         false => Err(TlsError::Cpu),
@@ -136,14 +130,15 @@ impl ClientTls {
             let why = found.errors.first().map_or_else(|| "none was found".into(), ToString::to_string);
             return Err(TlsError::NoRoots { why });
         }
-        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
+        let builder =
+            ClientConfig::builder_with_provider(crypto_provider()?).with_safe_default_protocol_versions();
         let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;
         Ok(Self::with(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 
     /// Believes the certificate with this fingerprint, whatever its names are, and no other.
     pub fn pinned(fingerprint: Fingerprint) -> Result<Self, TlsError> {
-        let provider = provider()?;
+        let provider = crypto_provider()?;
         let verifier = Arc::new(PinnedVerifier { fingerprint, provider: Arc::clone(&provider) });
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let builder = builder.map_err(|why| TlsError::NotMade { why: why.to_string() })?;

@@ -126,8 +126,8 @@ impl ClientRecords {
             if taken == into.len() || self.is_ended {
                 return Ok(taken);
             }
-            if let Some(record) = self.next_record().map_err(refused)? {
-                self.decrypt(record).map_err(refused)?;
+            if let Some(record) = self.next_record().map_err(invalid_record)? {
+                self.decrypt(record).map_err(invalid_record)?;
                 if self.plain.is_empty() && taken == 0 && !self.is_ended {
                     // Nothing for the reader, who may look whether to go on.
                     return Err(io::ErrorKind::WouldBlock.into());
@@ -204,7 +204,7 @@ impl ClientRecords {
                 version: ProtocolVersion::TLSv1_2,
                 payload: OutboundChunks::Single(plain),
             };
-            let encrypted = self.encrypter.encrypt(message, self.written).map_err(refused)?;
+            let encrypted = self.encrypter.encrypt(message, self.written).map_err(invalid_record)?;
             self.written += 1;
             self.outgoing.0.extend_from_slice(&encrypted.encode());
         }
@@ -258,7 +258,7 @@ fn passed_ticket(left: usize, bytes: &[u8]) -> Result<usize, Error> {
     }
 }
 
-fn refused(error: Error) -> io::Error {
+fn invalid_record(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

@@ -1,7 +1,7 @@
 //! The server's certificate and key, its own or one that is made for one run: self-signed, ECDSA over P-256
 //! (RFC 5280, RFC 5480), for its addresses. Its users know that by its fingerprint.
 
-use super::{Fingerprint, TlsError, certificates, provider};
+use super::{Fingerprint, TlsError, certificates, crypto_provider};
 use graviola::hashing::Sha256;
 use graviola::signing::ecdsa::{P256, SigningKey};
 use linerate_facts::secret_file::read_secret_file;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A longer file is no key.
+/// A longer file is not a key.
 const MOST_KEY_FILE_BYTES: u64 = 1 << 20;
 
 /// What a server needs to speak TLS.
@@ -23,12 +23,6 @@ pub struct ServerTls {
     pub(super) config: Arc<ServerConfig>,
     /// Of its own certificate, the first.
     pub fingerprint: Fingerprint,
-}
-
-impl std::fmt::Debug for ServerTls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ServerTls({})", self.fingerprint)
-    }
 }
 
 impl ServerTls {
@@ -47,7 +41,7 @@ impl ServerTls {
 
     /// With one that is made now for these addresses.
     pub fn made(addresses: &[IpAddr]) -> Result<Self, TlsError> {
-        provider()?;
+        crypto_provider()?;
         let (certificate, key) = made_certificate(addresses)?;
         Self::new(vec![certificate], key)
     }
@@ -55,7 +49,7 @@ impl ServerTls {
     fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, TlsError> {
         let fingerprint = Fingerprint::of(chain.first().map_or(&[][..], |first| first.as_ref()));
         let failed = |why: rustls::Error| TlsError::NotMade { why: why.to_string() };
-        let mut config = ServerConfig::builder_with_provider(provider()?)
+        let mut config = ServerConfig::builder_with_provider(crypto_provider()?)
             .with_safe_default_protocol_versions()
             .map_err(failed)?
             .with_no_client_auth()
@@ -79,7 +73,7 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
 /// A value of DER: its tag, its length, its contents.
-fn value(tag: u8, contents: &[u8]) -> Vec<u8> {
+fn der_value(tag: u8, contents: &[u8]) -> Vec<u8> {
     let mut all = vec![tag];
     let length = contents.len();
     match length {
@@ -91,19 +85,19 @@ fn value(tag: u8, contents: &[u8]) -> Vec<u8> {
     all
 }
 
-fn sequence(parts: &[&[u8]]) -> Vec<u8> {
-    value(0x30, &parts.concat())
+fn der_sequence(parts: &[&[u8]]) -> Vec<u8> {
+    der_value(0x30, &parts.concat())
 }
 
-fn object(identifier: &[u8]) -> Vec<u8> {
-    value(0x06, identifier)
+fn der_object(identifier: &[u8]) -> Vec<u8> {
+    der_value(0x06, identifier)
 }
 
 /// `YYYYMMDDHHMMSSZ`.
-fn time(at: SystemTime) -> Vec<u8> {
+fn der_time(at: SystemTime) -> Vec<u8> {
     let shown = humantime::format_rfc3339_seconds(at).to_string();
     let digits: String = shown.chars().filter(|letter| letter.is_ascii_digit()).collect();
-    value(0x18, format!("{digits}Z").as_bytes())
+    der_value(0x18, format!("{digits}Z").as_bytes())
 }
 
 /// For these addresses and `localhost`.
@@ -118,32 +112,33 @@ pub(super) fn made_certificate(
     graviola::random::fill(&mut serial).map_err(failed)?;
     // A positive number without a zero in front.
     serial[0] = serial[0] & 0x3f | 0x40;
-    let algorithm = sequence(&[&object(ECDSA_WITH_SHA256)]);
-    let name = sequence(&[&object(COMMON_NAME), &value(0x0c, b"linerate serve")]);
-    let name = sequence(&[&value(0x31, &name)]);
+    let algorithm = der_sequence(&[&der_object(ECDSA_WITH_SHA256)]);
+    let name = der_sequence(&[&der_object(COMMON_NAME), &der_value(0x0c, b"linerate serve")]);
+    let name = der_sequence(&[&der_value(0x31, &name)]);
     let now = clock::date();
-    let validity = sequence(&[&time(now - CERTIFICATE_BACKDATED), &time(now + CERTIFICATE_LIFETIME)]);
-    let mut names = value(0x82, b"localhost");
+    let validity =
+        der_sequence(&[&der_time(now - CERTIFICATE_BACKDATED), &der_time(now + CERTIFICATE_LIFETIME)]);
+    let mut names = der_value(0x82, b"localhost");
     for address in addresses {
         names.extend(match address {
-            IpAddr::V4(address) => value(0x87, &address.octets()),
-            IpAddr::V6(address) => value(0x87, &address.octets()),
+            IpAddr::V4(address) => der_value(0x87, &address.octets()),
+            IpAddr::V6(address) => der_value(0x87, &address.octets()),
         });
     }
-    let names = sequence(&[&object(SUBJECT_ALT_NAME), &value(0x04, &sequence(&[&names]))]);
-    let to_sign = sequence(&[
-        &value(0xa0, &value(0x02, &[2])),
-        &value(0x02, &serial),
+    let names = der_sequence(&[&der_object(SUBJECT_ALT_NAME), &der_value(0x04, &der_sequence(&[&names]))]);
+    let to_sign = der_sequence(&[
+        &der_value(0xa0, &der_value(0x02, &[2])),
+        &der_value(0x02, &serial),
         &algorithm,
         &name,
         &validity,
         &name,
         public,
-        &value(0xa3, &sequence(&[&names])),
+        &der_value(0xa3, &der_sequence(&[&names])),
     ]);
     let signed = key.sign_asn1::<Sha256>(&[&to_sign], &mut signature).map_err(failed)?;
-    let signed = value(0x03, &[&[0], signed].concat());
-    let certificate = sequence(&[&to_sign, &algorithm, &signed]);
+    let signed = der_value(0x03, &[&[0], signed].concat());
+    let certificate = der_sequence(&[&to_sign, &algorithm, &signed]);
     let private = key.to_pkcs8_der(&mut private).map_err(failed)?;
     Ok((CertificateDer::from(certificate), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(private.to_vec()))))
 }
@@ -154,9 +149,9 @@ mod tests {
 
     #[test]
     fn lengths_are_written_as_der_has_them() {
-        assert_eq!(value(0x04, &[1; 3])[..2], [0x04, 3]);
-        assert_eq!(value(0x04, &[1; 200])[..3], [0x04, 0x81, 200]);
-        assert_eq!(value(0x04, &[1; 300])[..4], [0x04, 0x82, 1, 44]);
+        assert_eq!(der_value(0x04, &[1; 3])[..2], [0x04, 3]);
+        assert_eq!(der_value(0x04, &[1; 200])[..3], [0x04, 0x81, 200]);
+        assert_eq!(der_value(0x04, &[1; 300])[..4], [0x04, 0x82, 1, 44]);
     }
 
     #[test]

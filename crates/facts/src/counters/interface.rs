@@ -99,7 +99,7 @@ pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let listed;
     let names = match names.is_empty() {
         true => {
-            listed = all(table.known().map_or(&[], Vec::as_slice));
+            listed = names_in_table(table.known().map_or(&[], Vec::as_slice));
             &listed
         }
         false => names,
@@ -107,11 +107,11 @@ pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let one = |name: &String| {
         let folder = Path::new(CLASS).join(name);
         InterfaceCounters {
-            kind: kind(&drivers, name),
+            kind: driver_name(&drivers, name),
             mtu: sysroot.parse(folder.join("mtu")),
             tx_queue_length: sysroot.parse(folder.join("tx_queue_len")),
             statistics: statistics(sysroot, &table, name),
-            driver: driver(&drivers, name),
+            driver: driver_counters(&drivers, name),
             qdiscs: of_interface(sysroot, &qdiscs, name),
             name: name.clone(),
         }
@@ -164,7 +164,7 @@ fn qdiscs(sysroot: &Sysroot) -> Result<Vec<qdisc::Qdisc>, NotRead> {
 }
 
 /// Every interface of the table but `lo`, as far as their names are usual ones.
-fn all(table: &[NicCounters]) -> Vec<String> {
+fn names_in_table(table: &[NicCounters]) -> Vec<String> {
     let names = table.iter().map(|nic| nic.name.clone());
     names.filter(|name| name != "lo" && named(name).is_some()).take(MOST_INTERFACES).collect()
 }
@@ -192,7 +192,7 @@ fn statistics(sysroot: &Sysroot, table: &Fact<Vec<NicCounters>>, name: &str) -> 
     }
 }
 
-fn kind(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<String> {
+fn driver_name(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<String> {
     let drivers = match drivers {
         Ok(drivers) => drivers,
         Err(why) => return Fact::unknown(why),
@@ -203,7 +203,7 @@ fn kind(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<String> {
     }
 }
 
-fn driver(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<Counters> {
+fn driver_counters(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<Counters> {
     let drivers = match drivers {
         Ok(drivers) => drivers,
         Err(why) => return Fact::unknown(why),
@@ -306,7 +306,7 @@ impl NicCounters {
     }
 }
 
-/// Reads the table in its order; none where it is no such table.
+/// Reads the table in its order; none where it is not such a table.
 pub fn parse_net_dev(text: &str) -> Option<Vec<NicCounters>> {
     // A namespace may have no interface that is up: its table is the two lines of the head.
     text.starts_with("Inter-|").then(|| text.lines().skip(2).filter_map(parse_line).take(MOST_NICS).collect())

@@ -54,7 +54,7 @@ impl IrqCounts {
 
 /// Reads `/proc/interrupts`. Lines of one count alone (`ERR`, `MIS`) are of no core and left out.
 pub fn parse_interrupts(text: &str) -> Option<Interrupts> {
-    table(text, |line, described| match line.of_device() {
+    parse_table(text, |line, described| match line.of_device() {
         Some(_) => {
             let mut words = described.split_ascii_whitespace();
             line.controller = irq_name(words.next().unwrap_or_default());
@@ -68,10 +68,10 @@ pub fn parse_interrupts(text: &str) -> Option<Interrupts> {
 
 /// Reads `/proc/softirqs`.
 pub fn parse_softirqs(text: &str) -> Option<Interrupts> {
-    table(text, |_, _| {})
+    parse_table(text, |_, _| {})
 }
 
-fn table(text: &str, describe: impl Fn(&mut IrqCounts, &str)) -> Option<Interrupts> {
+fn parse_table(text: &str, describe: impl Fn(&mut IrqCounts, &str)) -> Option<Interrupts> {
     let mut lines = text.lines();
     let head = lines.next()?.split_ascii_whitespace();
     let cores: Option<Vec<u32>> =
@@ -80,7 +80,7 @@ fn table(text: &str, describe: impl Fn(&mut IrqCounts, &str)) -> Option<Interrup
     let mut read = Interrupts { cores, lines: Vec::new() };
     for line in lines.take(MOST_LINES) {
         let Some((number, rest)) = line.split_once(':') else { continue };
-        let Some((counts, rest)) = counts(rest, read.cores.len()) else { continue };
+        let Some((counts, rest)) = parse_counts(rest, read.cores.len()) else { continue };
         let number = number.trim();
         if super::plain(number) {
             let mut line = IrqCounts { number: number.to_string(), counts, ..IrqCounts::default() };
@@ -112,7 +112,7 @@ pub fn irq_name(text: &str) -> String {
 }
 
 /// As many counts as there are columns, and what follows them.
-fn counts(mut rest: &str, columns: usize) -> Option<(Vec<u64>, &str)> {
+fn parse_counts(mut rest: &str, columns: usize) -> Option<(Vec<u64>, &str)> {
     let mut counts = Vec::with_capacity(columns);
     for _ in 0..columns {
         rest = rest.trim_start_matches(' ');

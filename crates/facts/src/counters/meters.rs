@@ -131,7 +131,7 @@ fn of_chip(sysroot: &Sysroot, chip: &Path) -> Vec<Meter> {
     let mut found: Vec<Meter> = Vec::new();
     for folder in [chip.to_path_buf(), chip.join("device")] {
         let files = sysroot.list(&folder);
-        let mut sensors: Vec<&str> = files.iter().filter_map(|file| sensor(file)).collect();
+        let mut sensors: Vec<&str> = files.iter().filter_map(|file| power_sensor(file)).collect();
         sensors.sort_by(|a, b| in_order(a, b));
         sensors.dedup();
         if sensors.is_empty() {
@@ -151,7 +151,7 @@ fn of_chip(sysroot: &Sysroot, chip: &Path) -> Vec<Meter> {
 }
 
 /// `power1` of `power1_input` and `power1_average`; none of limits and intervals.
-fn sensor(file: &str) -> Option<&str> {
+fn power_sensor(file: &str) -> Option<&str> {
     let (sensor, what) = file.split_once('_')?;
     let number = sensor.strip_prefix("power")?;
     let counted = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -310,7 +310,7 @@ mod tests {
         #[test]
         fn any_name_is_a_sensor_or_not(name in "power[0-9_a-zé]{0,12}") {
             let reading = name.ends_with("_input") || name.ends_with("_average");
-            prop_assert!(sensor(&name).is_none() || reading);
+            prop_assert!(power_sensor(&name).is_none() || reading);
         }
 
         #[test]

@@ -111,7 +111,7 @@ impl NetworkCounters {
     /// the driver was loaded again) is unknown; what is a state and no counter (MTU, backlog) is as it is
     /// now.
     pub fn since(&self, earlier: &NetworkCounters) -> NetworkCounters {
-        rates::all(self, earlier)
+        rates::all_since(self, earlier)
     }
 }
 

@@ -13,7 +13,7 @@ pub struct ProcessIo {
 
 /// Reads `/proc/PID/io`; none where one of the two counters is missing.
 pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
-    Some(ProcessIo { read_bytes: count(text, "read_bytes")?, written_bytes: count(text, "write_bytes")? })
+    Some(ProcessIo { read_bytes: field(text, "read_bytes")?, written_bytes: field(text, "write_bytes")? })
 }
 
 /// What the system calls of a process have read and written since it began, whatever it was of: the page cache, pipes
@@ -29,14 +29,14 @@ pub struct ProcessCalls {
 /// Reads the same file; none where one of the four counters is missing.
 pub fn parse_process_calls(text: &str) -> Option<ProcessCalls> {
     Some(ProcessCalls {
-        read_bytes: count(text, "rchar")?,
-        written_bytes: count(text, "wchar")?,
-        reads: count(text, "syscr")?,
-        writes: count(text, "syscw")?,
+        read_bytes: field(text, "rchar")?,
+        written_bytes: field(text, "wchar")?,
+        reads: field(text, "syscr")?,
+        writes: field(text, "syscw")?,
     })
 }
 
-fn count(text: &str, name: &str) -> Option<u64> {
+fn field(text: &str, name: &str) -> Option<u64> {
     let of = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok();
     text.lines().find_map(of)
 }

@@ -71,7 +71,7 @@ impl Elapsed {
     }
 }
 
-/// Six digits that count: more are noise, and cost bytes in each recorded line. What is no number becomes 0.
+/// Six digits that count: more are noise, and cost bytes in each recorded line. What is not a number becomes 0.
 pub fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return 0.0;
@@ -95,26 +95,26 @@ pub fn sum(parts: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
 const STATES: [&str; 7] =
     ["Forwarding", "DefaultTTL", "RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn", "CurrEstab"];
 
-pub(super) fn all(now: &NetworkCounters, earlier: &NetworkCounters) -> NetworkCounters {
+pub(super) fn all_since(now: &NetworkCounters, earlier: &NetworkCounters) -> NetworkCounters {
     NetworkCounters {
-        snmp: both(&now.snmp, &earlier.snmp, groups),
-        snmp6: both(&now.snmp6, &earlier.snmp6, counters),
-        netstat: both(&now.netstat, &earlier.netstat, groups),
-        softnet: both(&now.softnet, &earlier.softnet, |now, earlier| softnet(now, earlier)),
-        interfaces: now.interfaces.iter().map(|one| interface(one, earlier.interface(&one.name))).collect(),
-        drop_reasons: both(&now.drop_reasons, &earlier.drop_reasons, reasons),
+        snmp: facts_since(&now.snmp, &earlier.snmp, groups_since),
+        snmp6: facts_since(&now.snmp6, &earlier.snmp6, counters_since),
+        netstat: facts_since(&now.netstat, &earlier.netstat, groups_since),
+        softnet: facts_since(&now.softnet, &earlier.softnet, |now, earlier| softnet_since(now, earlier)),
+        interfaces: now.interfaces.iter().map(|one| interface_since(one, earlier)).collect(),
+        drop_reasons: facts_since(&now.drop_reasons, &earlier.drop_reasons, reasons_since),
     }
 }
 
 /// Both are known, or it is not known why.
-fn both<T>(now: &Fact<T>, earlier: &Fact<T>, difference: impl FnOnce(&T, &T) -> T) -> Fact<T> {
+fn facts_since<T>(now: &Fact<T>, earlier: &Fact<T>, difference: impl FnOnce(&T, &T) -> T) -> Fact<T> {
     match (now, earlier) {
         (Fact::Known(now), Fact::Known(earlier)) => Fact::Known(difference(now, earlier)),
         (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
     }
 }
 
-fn count(now: &Fact<u64>, earlier: &Fact<u64>) -> Fact<u64> {
+fn count_since(now: &Fact<u64>, earlier: &Fact<u64>) -> Fact<u64> {
     match (now, earlier) {
         (Fact::Known(now), Fact::Known(earlier)) => {
             Fact::from_option(now.checked_sub(*earlier), "the counter went back: it wrapped, or was set to 0")
@@ -123,18 +123,17 @@ fn count(now: &Fact<u64>, earlier: &Fact<u64>) -> Fact<u64> {
     }
 }
 
-fn groups(now: &Groups, earlier: &Groups) -> Groups {
+fn groups_since(now: &Groups, earlier: &Groups) -> Groups {
     let none = Counters::new();
-    let pair =
-        |(name, own): (&String, &Counters)| (name.clone(), counters(own, earlier.get(name).unwrap_or(&none)));
-    now.iter().map(pair).collect()
+    let of_group = |(name, now)| counters_since(now, earlier.get(name).unwrap_or(&none));
+    now.iter().map(|group| (group.0.clone(), of_group(group))).collect()
 }
 
-fn counters(now: &Counters, earlier: &Counters) -> Counters {
+fn counters_since(now: &Counters, earlier: &Counters) -> Counters {
     let pair = |(name, value): (&String, &Fact<u64>)| {
         let difference = match earlier.get(name) {
             _ if STATES.contains(&name.as_str()) => value.clone(),
-            Some(earlier) => count(value, earlier),
+            Some(earlier) => count_since(value, earlier),
             // IcmpMsg shows a type from its first message on.
             None => value.clone(),
         };
@@ -144,24 +143,24 @@ fn counters(now: &Counters, earlier: &Counters) -> Counters {
 }
 
 /// A driver's: those of 0 are not kept, so that one which is missing now went back.
-fn driver(now: &Counters, earlier: &Counters) -> Counters {
-    let mut difference = counters(now, earlier);
+fn driver_since(now: &Counters, earlier: &Counters) -> Counters {
+    let mut difference = counters_since(now, earlier);
     let gone = earlier.keys().filter(|name| !now.contains_key(*name));
     difference.extend(gone.map(|name| (name.clone(), Fact::unknown("the counter went back"))));
     difference.retain(|_, value| value.known() != Some(&0));
     difference
 }
 
-fn softnet(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetCounters> {
+fn softnet_since(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetCounters> {
     let before: BTreeMap<u32, &SoftnetCounters> = earlier.iter().map(|one| (one.core, one)).collect();
     let one = |now: &SoftnetCounters| {
         let earlier = before.get(&now.core)?;
         Some(SoftnetCounters {
             core: now.core,
-            processed: count(&now.processed, &earlier.processed),
-            dropped: count(&now.dropped, &earlier.dropped),
-            squeezed: count(&now.squeezed, &earlier.squeezed),
-            flow_limited: count(&now.flow_limited, &earlier.flow_limited),
+            processed: count_since(&now.processed, &earlier.processed),
+            dropped: count_since(&now.dropped, &earlier.dropped),
+            squeezed: count_since(&now.squeezed, &earlier.squeezed),
+            flow_limited: count_since(&now.flow_limited, &earlier.flow_limited),
             backlog: now.backlog.clone(),
         })
     };
@@ -169,8 +168,8 @@ fn softnet(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetC
     now.iter().filter_map(one).collect()
 }
 
-fn interface(now: &InterfaceCounters, earlier: Option<&InterfaceCounters>) -> InterfaceCounters {
-    let Some(earlier) = earlier else {
+fn interface_since(now: &InterfaceCounters, earlier: &NetworkCounters) -> InterfaceCounters {
+    let Some(earlier) = earlier.interface(&now.name) else {
         let why = "the interface was not there before";
         return InterfaceCounters {
             statistics: Fact::unknown(why),
@@ -184,31 +183,31 @@ fn interface(now: &InterfaceCounters, earlier: Option<&InterfaceCounters>) -> In
         kind: now.kind.clone(),
         mtu: now.mtu.clone(),
         tx_queue_length: now.tx_queue_length.clone(),
-        statistics: both(&now.statistics, &earlier.statistics, counters),
-        driver: both(&now.driver, &earlier.driver, driver),
-        qdiscs: both(&now.qdiscs, &earlier.qdiscs, |now, earlier| {
-            now.iter().map(|one| qdisc(one, earlier)).collect()
+        statistics: facts_since(&now.statistics, &earlier.statistics, counters_since),
+        driver: facts_since(&now.driver, &earlier.driver, driver_since),
+        qdiscs: facts_since(&now.qdiscs, &earlier.qdiscs, |now, earlier| {
+            now.iter().map(|one| qdisc_since(one, earlier)).collect()
         }),
     }
 }
 
-fn qdisc(now: &QdiscCounters, earlier: &[QdiscCounters]) -> QdiscCounters {
+fn qdisc_since(now: &QdiscCounters, earlier: &[QdiscCounters]) -> QdiscCounters {
     let same = |other: &&QdiscCounters| {
         (&other.kind, &other.handle, &other.parent) == (&now.kind, &now.handle, &now.parent)
     };
     // One that was put there in between began at 0.
     let Some(earlier) = earlier.iter().find(same) else { return now.clone() };
     QdiscCounters {
-        bytes: count(&now.bytes, &earlier.bytes),
-        packets: count(&now.packets, &earlier.packets),
-        drops: count(&now.drops, &earlier.drops),
-        overlimits: count(&now.overlimits, &earlier.overlimits),
-        requeues: count(&now.requeues, &earlier.requeues),
+        bytes: count_since(&now.bytes, &earlier.bytes),
+        packets: count_since(&now.packets, &earlier.packets),
+        drops: count_since(&now.drops, &earlier.drops),
+        overlimits: count_since(&now.overlimits, &earlier.overlimits),
+        requeues: count_since(&now.requeues, &earlier.requeues),
         ..now.clone()
     }
 }
 
-fn reasons(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn reasons_since(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let difference = |(name, count): (&String, &u64)| {
         (name.clone(), count.saturating_sub(earlier.get(name).copied().unwrap_or(0)))
     };
@@ -315,13 +314,13 @@ mod tests {
         let driver = |values: &[(&str, u64)]| {
             values.iter().map(|(name, value)| (name.to_string(), Fact::Known(*value))).collect::<Counters>()
         };
-        let between = super::driver(&driver(&[("a", 5), ("b", 3)]), &driver(&[("a", 5), ("gone", 1)]));
+        let between = super::driver_since(&driver(&[("a", 5), ("b", 3)]), &driver(&[("a", 5), ("gone", 1)]));
         assert_eq!(between.get("b"), Some(&Fact::Known(3)));
         assert!(!between.contains_key("a") && between["gone"].why().is_some());
         let tbf =
             |drops| QdiscCounters { kind: "tbf".into(), drops: Fact::Known(drops), ..Default::default() };
-        assert_eq!(qdisc(&tbf(9), &[tbf(4)]).drops, Fact::Known(5));
-        assert_eq!(qdisc(&tbf(9), &[]).drops, Fact::Known(9), "put there in between");
+        assert_eq!(qdisc_since(&tbf(9), &[tbf(4)]).drops, Fact::Known(5));
+        assert_eq!(qdisc_since(&tbf(9), &[]).drops, Fact::Known(9), "put there in between");
     }
 
     #[test]

@@ -193,12 +193,12 @@ impl Sysroot {
     }
 
     /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be
-    /// there; `None` where the path is no link.
+    /// there; `None` where the path is not a link.
     pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
         Some(self.link(absolute)?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// What a symbolic link points to, as it is written; `None` where the path is no link, or may not be read.
+    /// What a symbolic link points to, as it is written; `None` where the path is not a link, or may not be read.
     pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
         let absolute = absolute.as_ref();
         let link = self.resolve(absolute.parent()?).ok()?.join(absolute.file_name()?);

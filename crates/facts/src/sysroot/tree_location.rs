@@ -141,7 +141,7 @@ impl TreeLocation {
 const MOST_LINKS: u32 = 40;
 
 /// Walks an absolute path component by component; a link that is absolute or climbs stays within the root.
-/// `link` gives what the link at a path points to, `None` where it is no link; paths are given, and returned,
+/// `link` gives what the link at a path points to, `None` where it is not a link; paths are given, and returned,
 /// without a leading slash.
 pub(super) fn resolve(
     absolute: &Path,

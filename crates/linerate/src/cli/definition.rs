@@ -1,5 +1,5 @@
 //! The whole command line: the options of `arguments`, laid out, with examples and the exit status at the end
-//! of every help. A first word that is no command is answered with the one that was meant, or with where a
+//! of every help. A first word that is not a command is answered with the one that was meant, or with where a
 //! former one went.
 
 use super::arguments::{Arguments, WallArguments, other_tools};
@@ -146,7 +146,7 @@ const FORMER_COMMANDS: [(&str, &str); 3] = [
     ("rates", "`linerate plan rates` prints them"),
 ];
 
-/// One sentence on a word that is no command; none where the error is another one.
+/// One sentence on a word that is not a command; none where the error is another one.
 fn mistyped_word(error: &clap::Error, definition: &Command) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

@@ -27,7 +27,7 @@ use std::time::Duration;
 const PARTIAL: u8 = 1;
 /// A key on standard input is there at once, or nobody gives one.
 const KEY_PATIENCE: Duration = Duration::from_secs(5);
-/// A key has 64 digits: of what is no key, no more is read.
+/// A key has 64 digits: of what is not a key, no more is read.
 const MOST_KEY_BYTES: u64 = 1024;
 /// A member started from outside is wanted now; its coordinator listens before it starts anything.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(10);

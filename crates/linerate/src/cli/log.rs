@@ -148,7 +148,7 @@ impl Levels {
         Levels { all: level, some: Vec::new() }
     }
 
-    /// Reads the words; what is no level is named.
+    /// Reads the words; what is not a level is named.
     fn parse(text: &str) -> Result<Levels, Failure> {
         let mut levels = Levels::all(LevelFilter::OFF);
         for word in text.split(',').map(str::trim) {

@@ -34,7 +34,7 @@ impl Output {
         std::io::stdout().is_terminal() && Theme::of_environment().colours
     }
 
-    /// Columns of the terminal, or as `COLUMNS` says; nothing is shortened where standard output is no terminal.
+    /// Columns of the terminal, or as `COLUMNS` says; nothing is shortened where standard output is not a terminal.
     pub(super) fn width(&self) -> usize {
         let asked: Option<usize> = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let width = asked.or_else(|| size(std::io::stdout()).map(|(width, _)| width));

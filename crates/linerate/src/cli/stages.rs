@@ -30,7 +30,7 @@ use linerate_report::results;
 use linerate_system::file::folder_of;
 use std::path::{Path, PathBuf};
 
-/// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
+/// Length of a measurement where the user names none: four cells, three visits, and the writing of the file take
 /// less than a minute.
 const USUAL_SECONDS: f64 = 2.0;
 /// A grid that takes longer is announced, …
@@ -130,7 +130,7 @@ fn disk_spec(args: &DiskArgs, grid: DiskGrid) -> DiskSpec {
     }
 }
 
-/// All parts into one result. What fails after the first figure is told in it.
+/// All parts into one result. What fails after the first figure is an error of it.
 fn conduct_all(context: RunContext, parts: &[(Vec<String>, DiskSpec)]) -> Result<Run, Failure> {
     let RunContext { sysroot, stop, listener, save } = context;
     let mut whole: Option<Run> = None;
@@ -154,7 +154,7 @@ fn conduct_all(context: RunContext, parts: &[(Vec<String>, DiskSpec)]) -> Result
     whole.ok_or(Failure::Interrupted)
 }
 
-/// The sections of a file; what fio would do otherwise is told on the way.
+/// The sections of a file; what fio would do otherwise is printed.
 fn read_jobs(path: &Path) -> Result<Vec<FioJob>, Failure> {
     let shown = path.display();
     let bytes = std::fs::read(path).map_err(|error| {
@@ -230,7 +230,7 @@ pub(super) fn joined(before: Option<&Run>, next: &Run, sections: &[String]) -> R
     run
 }
 
-/// Most users in a closed loop, most requests in flight in an open one, where none is told.
+/// Most users in a closed loop, most requests in flight in an open one, where the user names none.
 const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.

@@ -149,8 +149,8 @@ fn is_child() -> bool {
 fn start() -> io::Result<(Child, PipeReader)> {
     // Before there is a child: none of them may end this process alone.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let (status, told) = io::pipe()?;
-    let pipe = process::hand_down(&told)?;
+    let (status, report) = io::pipe()?;
+    let pipe = process::hand_down(&report)?;
     let mut child = std::process::Command::new(std::env::current_exe()?);
     child.args(std::env::args_os().skip(1)).env(STATUS_VARIABLE, format!("{pipe} {}", std::process::id()));
     let child = child.spawn()?;
@@ -182,8 +182,8 @@ mod tests {
     use std::time::Instant;
 
     fn shell(script: &str) -> (Child, PipeReader) {
-        let (status, told) = io::pipe().expect("a pipe");
-        let pipe = process::hand_down(&told).expect("handed down");
+        let (status, report) = io::pipe().expect("a pipe");
+        let pipe = process::hand_down(&report).expect("handed down");
         let script = script.replace("PIPE", &pipe.to_string());
         let child = std::process::Command::new("sh").args(["-c", &script]).spawn().expect("a shell");
         (child, status)

@@ -6,14 +6,14 @@ use super::output::Output;
 use super::progress::Progress;
 use super::saving::{keep, summary};
 use super::stop::{end_what_hangs, stop_on_signals};
-use linerate_deliver::TransferEnd;
 use linerate_deliver::get::{
-    ExcludedNames, FileSelection, GetError, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place,
+    ExcludedNames, FileSelection, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place,
 };
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::put::{PutError, PutSpec, put as put_files, select};
 use linerate_deliver::s3::credentials::S3Identity;
 use linerate_deliver::s3::{S3Location, S3Store};
+use linerate_deliver::{TransferEnd, TransferError};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{foreign, printable};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
@@ -62,7 +62,7 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
     let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
     let found = match find(&spec, &stop) {
         Ok(found) => found,
-        Err(GetError::Interrupted) => return Err(Failure::Interrupted),
+        Err(TransferError::Interrupted) => return Err(Failure::Interrupted),
         Err(error) if error.is_lack() => return Err(Failure::lacks(error)),
         Err(error) => {
             output.complain(&error.to_string());

@@ -54,19 +54,8 @@ fn a_limit_is_level_in_every_tenth_of_a_second() {
         let words = [
             &["--source", text(place.path()), "--access", "read", "--pattern", "random", "--transfer", "64k"]
                 [..],
-            &[
-                "--amount",
-                "16M",
-                "--seconds",
-                "4",
-                "--repeats",
-                "1",
-                "--rate-limit",
-                "8MiB/s",
-                "--engine",
-                "psync",
-            ],
-            &["--buffered"],
+            &["--amount", "16M", "--seconds", "4", "--repeats", "1", "--rate-limit", "8MiB/s"],
+            &["--engine", "psync", "--buffered"],
         ]
         .concat();
         let samples = watched(started(&words));

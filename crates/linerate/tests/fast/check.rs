@@ -52,7 +52,7 @@ fn a_kept_result_is_judged_by_those_before_it() {
     assert_eq!(files, 2, "nothing but the results and the file is left");
     let json = state.ran(&["check", "@-1", "--json"]).json();
     assert_eq!((&json["verdict"], &json["history"]["results"]), (&"slower".into(), &9.into()));
-    // Too early, of another machine, and what is no result.
+    // Too early, of another machine, and what is not a result.
     let (status, line) = said(&state.ran(&["check", "@3"]));
     assert!(status == Some(0) && line.contains("2 of the 8 earlier results"), "{line}");
     let elsewhere = line_of_other_host(&state);

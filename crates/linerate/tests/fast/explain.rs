@@ -60,7 +60,7 @@ fn a_thread_that_is_full_is_the_cpu() {
     assert!(sentence(&found).contains("Probably limited by"), "{found:#}");
 }
 
-/// This test's own process reads; linerate, which it starts, is no part of it.
+/// This test's own process reads; linerate, which it starts, is not part of it.
 #[test]
 fn reads_of_the_page_cache_are_named_with_their_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -102,7 +102,7 @@ fn a_receiver_that_reads_slowly_is_named_and_not_the_host() {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
-    // What the buffers take at first is no rate.
+    // What the buffers take at first is not a rate.
     std::thread::sleep(Duration::from_millis(500));
     let found = explained(&sends, "2");
     assert_eq!(found["bottleneck"]["kind"], "receiver", "{found:#}");

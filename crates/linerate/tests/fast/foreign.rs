@@ -1,5 +1,5 @@
 //! What other tools wrote about real machines, against the trees that the same machines were recorded as and
-//! against what `lstopo` says. The captures are no part of this project: without them (`LINERATE_CAPTURES`,
+//! against what `lstopo` says. The captures are not part of this project: without them (`LINERATE_CAPTURES`,
 //! or `../shared/captures` beside the workspace) these tests are skipped and say so.
 
 use crate::support::place::{captures, files};

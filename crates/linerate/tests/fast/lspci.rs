@@ -272,7 +272,7 @@ fn bus_numbers_give_the_tree_that_sysfs_gives() {
         let Some(place) = unpack(&archive, &["*/sys/bus/pci/*", "*/sys/devices/pci*"]) else { return };
         let root = place.path().join(name);
         let machine = probe(&Sysroot::recorded(&root));
-        // Trap 2: the on-chip X722, whose link of 2.5 GT/s x1 is no real one.
+        // Trap 2: the on-chip X722, whose link of 2.5 GT/s x1 is not a real one.
         let tree = Topology::new(&machine);
         if let Some(link) = tree.find("0000:60:00.0").and_then(|x722| tree.link(x722)) {
             assert!(matches!(link.condition, LinkCondition::Formality(_)), "{name}: {link:?}");

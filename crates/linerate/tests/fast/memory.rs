@@ -38,7 +38,7 @@ fn every_kernel_and_store_gives_a_figure() {
     assert!((1e-11..1e-3).contains(&latency), "{latency} s");
 }
 
-/// A load from the first cache is faster than one from memory on whatever machine: the chase is no loop over
+/// A load from the first cache is faster than one from memory on whatever machine: the chase is not a loop over
 /// one line.
 #[test]
 fn latency_grows_with_the_working_set() {

@@ -218,7 +218,7 @@ fn the_screen_shows_before_and_after() {
     );
 }
 
-/// The ceiling takes the best case of what is unknown: another part limits it, and it is no rate that there was.
+/// The ceiling takes the best case of what is unknown: another part limits it, and it is not a rate that there was.
 #[test]
 fn what_was_before_the_changes_is_what_was_likely() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -232,7 +232,7 @@ fn what_was_before_the_changes_is_what_was_likely() {
     assert!(before.ends_with(", limited by cpu"), "{before}");
 }
 
-/// A ceiling is no promise: what is on the way and not in it stands right below.
+/// A ceiling is not a promise: what is on the way and not in it stands right below.
 #[test]
 fn the_screen_says_what_the_ceiling_leaves_out() {
     let file = folder().join("streaming-server.toml");

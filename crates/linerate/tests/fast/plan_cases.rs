@@ -38,7 +38,7 @@ fn all_nics_are_replaced_in_one_go_and_in_any_order() {
     let other = json("dell-t610.toml", &[&give[..], &take, &flow].concat());
     assert!((gigabits(&one) - 19.85).abs() < 0.05, "{}", gigabits(&one));
     assert_eq!(one["ceiling"], other["ceiling"]);
-    // Where no NIC is left there is no flow yet: that is no error.
+    // Where no NIC is left there is no flow yet: that is not an error.
     let steps = one["changes"].as_array().expect("steps");
     assert_eq!(steps.len(), 5);
     let why = steps[2]["bytes_per_second"]["unknown"].as_str().expect("no NIC is left");

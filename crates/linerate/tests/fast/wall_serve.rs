@@ -13,7 +13,7 @@ use crate::support::wall_movie::{TestMovie, json, number};
 
 #[test]
 fn once_through_every_frame_is_sent_once_and_is_exact() {
-    // 173 × 31 × 3 bytes are no whole number of blocks.
+    // 173 × 31 × 3 bytes are not a whole number of blocks.
     let movie = TestMovie::new(2, 1, (173, 31), 50, 20);
     for (extra, io_uring) in [(&[][..], "1"), (&[], "0"), (&["--burst", "8", "--mtu", "1500"], "1")] {
         let screens = [TestScreen::new(), TestScreen::new()];

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 144_770),
-    ("test lines", 81_662),
+    ("product lines", 144_767),
+    ("test lines", 81_619),
     ("product files", 1_004),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),

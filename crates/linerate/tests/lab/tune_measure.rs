@@ -259,18 +259,8 @@ fn what_belongs_to_a_process_is_tried_and_not_written() {
     let at = ["--netns", &own, "--journal", &folder];
     let words = [
         &at[..],
-        &[
-            "--seconds",
-            "0.2",
-            "--repeats",
-            "3",
-            "--rate",
-            "200M",
-            "--setting",
-            "pacing",
-            "--setting",
-            "pinning",
-        ],
+        &["--seconds", "0.2", "--repeats", "3", "--rate", "200M"],
+        &["--setting", "pacing", "--setting", "pinning"],
     ]
     .concat();
     let all = tried(&words);

@@ -97,7 +97,7 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
         moment.drops.iter().find(|line| line.counter == "Udp NoPorts").map(|line| line.total)
     };
     assert_eq!(moments.last().and_then(line), Some(1000), "the ledger, live");
-    // The constant that a veth tells is no rate of a link.
+    // The constant that a veth tells is not a rate of a link.
     assert!(last.link_bits_per_second.known().is_none() && last.receive.share_of_link.is_none());
 }
 

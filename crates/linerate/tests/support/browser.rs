@@ -123,7 +123,7 @@ impl Browser {
     fn hear(&mut self, event: &Value) {
         let said = &event["params"];
         match event["method"].as_str().unwrap_or_default() {
-            // That this test reads canvases is no fault of the page.
+            // That this test reads canvases is not a fault of the page.
             "Log.entryAdded"
                 if said["entry"]["text"].as_str().is_some_and(|text| text.contains("willReadFrequently")) => {
             }

@@ -1,4 +1,4 @@
-//! Where the captures of real machines lie. They are no part of this project: a test that needs them is
+//! Where the captures of real machines lie. They are not part of this project: a test that needs them is
 //! skipped without them.
 
 use super::process::Ends;

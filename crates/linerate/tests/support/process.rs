@@ -216,7 +216,7 @@ impl Started {
         Started::with_streams(command)
     }
 
-    /// As the command's streams were set; what is no pipe stays unread.
+    /// As the command's streams were set; what is not a pipe stays unread.
     pub fn with_streams(command: &mut Command) -> Started {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let streams = [collect(child.stdout.take()), collect(child.stderr.take())];

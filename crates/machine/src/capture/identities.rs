@@ -156,7 +156,7 @@ pub(crate) fn serial(text: &str, names: &mut Names) {
     }
 }
 
-/// It names one thing, and is no placeholder.
+/// It names one thing, and is not a placeholder.
 pub(crate) fn is_serial(text: &str) -> bool {
     let same = text.bytes().all(|byte| Some(byte) == text.bytes().next());
     text.len() >= SHORTEST && !same && !PLACEHOLDERS.contains(&text.to_ascii_lowercase().as_str())

@@ -9,13 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Things that a hostile tree may hold of each kind; what comes later is replaced by one name for all.
-const MOST: usize = 50_000;
-
+const MOST_NAMES: usize = 50_000;
 /// Shorter words are everywhere.
 const SHORTEST_HELD_BACK: usize = 4;
-
 /// A serial number that is shorter may be part of another word.
-const SURE: usize = 8;
+const SHORTEST_SURE_SERIAL: usize = 8;
 
 /// How many different things of each kind were replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -66,11 +64,11 @@ pub(crate) struct Names {
 impl Names {
     /// Notes a thing, or gives what replaces it.
     pub(crate) fn of(&mut self, kind: NameKind, original: &str) -> String {
-        let key = (kind, fold(kind, original));
+        let key = (kind, comparable(kind, original));
         if self.settled {
             return self.names.get(&key).cloned().unwrap_or_else(|| invent(kind, original, 0));
         }
-        if self.names.len() < MOST {
+        if self.names.len() < MOST_NAMES {
             self.names.entry(key).or_default();
         }
         original.to_string()
@@ -78,7 +76,7 @@ impl Names {
 
     /// It was noted.
     pub(crate) fn has(&self, kind: NameKind, original: &str) -> bool {
-        self.names.contains_key(&(kind, fold(kind, original)))
+        self.names.contains_key(&(kind, comparable(kind, original)))
     }
 
     /// A host's name that the kernel uses, too (`cpu0`, `vm`): it is replaced only where a host's name
@@ -89,7 +87,7 @@ impl Names {
 
     /// What replaces a thing, if it was noted.
     pub(crate) fn known(&self, kind: NameKind, original: &str) -> Option<&str> {
-        self.names.get(&(kind, fold(kind, original))).map(String::as_str).filter(|_| self.settled)
+        self.names.get(&(kind, comparable(kind, original))).map(String::as_str).filter(|_| self.settled)
     }
 
     /// Notes an address, or gives what replaces it.
@@ -110,7 +108,7 @@ impl Names {
     pub(crate) fn leave_out(&mut self, bytes: &[u8]) {
         self.left_out += usize::from(self.settled);
         let text = String::from_utf8_lossy(bytes);
-        self.held_back.extend(revealing_words(&text).take(MOST).map(str::to_ascii_lowercase));
+        self.held_back.extend(revealing_words(&text).take(MOST_NAMES).map(str::to_ascii_lowercase));
     }
 
     /// A word of a file that was left out is in the text.
@@ -131,7 +129,7 @@ impl Names {
             *name = loop {
                 number += 1;
                 let invented = invent(*kind, original, number);
-                if !originals.contains(&fold(*kind, &invented)) {
+                if !originals.contains(&comparable(*kind, &invented)) {
                     break invented;
                 }
             };
@@ -144,7 +142,7 @@ impl Names {
                 // A serial may be next to other digits (NVMe names are put together so); a host's name
                 // stands for itself.
                 let digits = original.bytes().all(|byte| byte.is_ascii_digit());
-                let bounded = *kind == NameKind::Host || digits || original.len() < SURE;
+                let bounded = *kind == NameKind::Host || digits || original.len() < SHORTEST_SURE_SERIAL;
                 let entry = (original.clone(), name.clone(), bounded);
                 self.index
                     .entry([*first, *second].map(|byte| byte.to_ascii_lowercase()))
@@ -192,7 +190,7 @@ fn revealing_words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Hexadecimal things are the same in either case.
-fn fold(kind: NameKind, text: &str) -> String {
+fn comparable(kind: NameKind, text: &str) -> String {
     match kind {
         NameKind::Mac | NameKind::Guid | NameKind::Uuid => text.to_ascii_lowercase(),
         NameKind::Host | NameKind::Serial | NameKind::Encoded | NameKind::Word => text.to_string(),

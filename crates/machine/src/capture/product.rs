@@ -92,7 +92,7 @@ fn peer(text: &str, names: &mut Names) {
         return;
     }
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    // Addresses of PCI are no host's.
+    // Addresses of PCI are not a host's.
     if !host.contains(':') {
         identities::host_name(host, names);
     }

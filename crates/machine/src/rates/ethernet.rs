@@ -1,7 +1,7 @@
 //! Ethernet: the share of a link's rate that is payload of TCP or UDP, and how many packets a second that is.
 //!
 //! A full frame takes MTU + 38 bytes of the wire: preamble and start 8, header 14, check sequence 4, gap 12
-//! (IEEE 802.3); an 802.1Q tag 4 more. Of the MTU, the headers of IP and of the transport are no payload.
+//! (IEEE 802.3); an 802.1Q tag 4 more. Of the MTU, the headers of IP and of the transport are not payload.
 //!
 //! Below that are Ethernet's physical layers: lanes × symbols × bits, what the line code leaves, the medium
 //! and its reach.

@@ -21,7 +21,7 @@ pub fn bytes_per_second(mt_per_second: f64, width_bits: u32, channels: u32) -> f
 }
 
 /// The exact rate behind a rate as JEDEC and the firmware write it, mega-transfers per second: 1333 (or 1334)
-/// is 1333⅓. A rate that is no multiple of 33⅓ is taken as it is.
+/// is 1333⅓. A rate that is not a multiple of 33⅓ is taken as it is.
 fn exact_mt_per_second(written: u32) -> f64 {
     let written = f64::from(written);
     let multiple = (written * 3.0 / 100.0).round() * 100.0 / 3.0;

@@ -270,7 +270,7 @@ const X722: std::ops::RangeInclusive<u32> = 0x37cc..=0x37d3;
 const NEVER_ONE_LANE: [&str; 3] = ["i40e", "ice", "ixgbe"];
 
 /// A listing may have a card alone (`lspci -vv -s 04:00.0`): behind the first bus, and an endpoint by its own
-/// word, it is no part of the chip.
+/// word, it is not part of the chip.
 fn is_card_without_its_port(device: &PciDevice) -> bool {
     let card = matches!(device.express.port.known(), Some(PortKind::Endpoint | PortKind::LegacyEndpoint));
     let bus = device.address.rsplit(':').nth(1);

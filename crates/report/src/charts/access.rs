@@ -27,7 +27,7 @@ impl Cell<'_> {
         &self.access.job
     }
 
-    /// Everything of the job that is no place on an axis.
+    /// Everything of the job that is not a place on an axis.
     fn method(&self) -> String {
         let mut words = vec![job_words::pattern(self.job())];
         let without_depth = AccessJob { queue_depth: 1, ..self.job().clone() };
@@ -95,7 +95,7 @@ impl Height {
     }
 }
 
-/// Every measurement; under `--scaling` those of all sources, since the number of sources is no axis here.
+/// Every measurement; under `--scaling` those of all sources, since the number of sources is not an axis here.
 fn charted(run: &Run) -> Vec<&Measurement> {
     if run.scaling.is_some() { with_all_sources(run).collect() } else { run.measurements.iter().collect() }
 }

@@ -159,7 +159,7 @@ fn dash(index: usize) -> Option<&'static str> {
     Some(DASHES[index % 8]).filter(|dashes| !dashes.is_empty())
 }
 
-/// A shape for each line, so that it can be told without colour.
+/// A shape for each line, so that lines can be told apart without colour.
 fn marker(index: usize, x: f64, y: f64, inside: Markup) -> Markup {
     let (class, shape) = match index % 8 {
         0 => ("dot", "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z"),

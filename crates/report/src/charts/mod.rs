@@ -140,7 +140,7 @@ pub(super) fn html(runs: &[Named]) -> Markup {
     }
 }
 
-/// Values in ascending order, each once; what is no number is left out.
+/// Values in ascending order, each once; what is not a number is left out.
 fn ascending(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);

@@ -3,7 +3,7 @@
 use super::{Axis, Quantity, ascending};
 use linerate_facts::units;
 
-/// A value beyond this is no figure of any machine, and would overflow the arithmetic of the picture.
+/// A value beyond this is not a figure of any machine, and would overflow the arithmetic of the picture.
 const LARGEST: f64 = 1e18;
 
 /// Nor is one below this: down to the smallest number there is, an axis of powers of ten has 300 of them.

@@ -89,9 +89,9 @@ pub struct CheckedFigure {
 pub struct UsualRate {
     /// Median.
     pub bytes_per_second: f64,
-    /// Where 98 of 100 results lie; three in a row outside are no accident.
+    /// Where 98 of 100 results lie; three in a row outside are not an accident.
     pub interval: [f64; 2],
-    /// One alone below this is no accident.
+    /// One alone below this is not an accident.
     pub far_below: f64,
     pub results: usize,
 }
@@ -105,7 +105,7 @@ pub struct MachineChange {
     pub now: String,
 }
 
-/// Holds a result against earlier ones, oldest first; those that are no repeats of it are counted only, like
+/// Holds a result against earlier ones, oldest first; those that are not repeats of it are counted only, like
 /// `elsewhere`, those of other hosts.
 pub fn check(run: &Run, earlier: &[Run], elsewhere: usize) -> HistoryCheck {
     let mut history = KeptHistory { needed: LEAST_RESULTS, other_machines: elsewhere, ..Default::default() };
@@ -275,7 +275,7 @@ fn change(what: &str, usual: &str, now: &str) -> MachineChange {
     MachineChange { what: what.into(), usual: usual.into(), now: now.into() }
 }
 
-/// What was so while it was measured, and is no setting: other work, and a hypervisor that takes CPUs away.
+/// What was so while it was measured, and is not a setting: other work, and a hypervisor that takes CPUs away.
 fn circumstances(run: &Run, usual: &[&Run]) -> Vec<MachineChange> {
     let others = |run: &Run| {
         let shares = run.measurements.iter().map(|measurement| measurement.cpu_share.others);

@@ -193,7 +193,7 @@ fn server_run(day: usize, rate: f64) -> Run {
 fn a_planted_change_is_named_and_nothing_else() {
     let mut dice = Dice::new(5);
     let mut history: Vec<Run> = (0..20).map(|day| server_run(day, 1.0 + 0.01 * dice.normal())).collect();
-    // What changed at times without a change of the rate is no cause.
+    // What changed at times without a change of the rate is not a cause.
     for run in history.iter_mut().take(4) {
         run.machine.kernel.default_qdisc = Fact::Known("pfifo_fast".into());
     }

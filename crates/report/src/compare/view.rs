@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Measurements of one run alone that a screen names; more are counted.
 const ONLY_SHOWN: usize = 6;
 
-/// From this ratio on it is told as one.
+/// From this ratio on it is shown as one.
 const TIMES_FROM: f64 = 2.0;
 
 /// Letters of a run's name at the head of a column.

@@ -21,7 +21,7 @@ const FIGURE_NAME: usize = 11;
 const FIGURE_RATE: usize = 26;
 /// Facts longer than this have a line of the page each.
 const LONG_FACT: usize = 60;
-/// A sentence longer than this is no large heading.
+/// A sentence longer than this is not a large heading.
 const LONG_HEADING: usize = 100;
 /// Lines of the first line of a terminal, in which names come from outside.
 const HEADING_LINES: usize = 3;

@@ -14,7 +14,7 @@ use linerate_measure::run::fleet::{
     IncastStep, RackPair,
 };
 
-/// More hosts than this are no table of a terminal.
+/// More hosts than this are not a table of a terminal.
 const MOST_HOSTS_OF_A_TABLE: usize = 16;
 const MAP: &str = "Rows send, columns receive; the colour is the rate by the median of all. Dashed: not measured. Pointing at a cell shows \
      its rate.";

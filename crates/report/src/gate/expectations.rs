@@ -127,7 +127,7 @@ impl Expectations {
     }
 }
 
-/// A word that is no rule: it is there, or it looks like a file's name.
+/// A word that is not a rule: it is there, or it looks like a file's name.
 fn is_file(word: &str) -> bool {
     let path = Path::new(word);
     path.extension().is_some_and(|kind| kind == "toml") || path.exists()

@@ -11,7 +11,7 @@ use linerate_measure::measure::Stage;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Longer texts are no rule.
+/// Longer texts are not rules.
 const LONGEST_RULE: usize = 400;
 /// A ratio to what is likely, or a part by which figures may differ, is no more.
 const LARGEST_RATIO: f64 = 10.0;
@@ -111,7 +111,7 @@ pub(super) enum Bound {
     Seconds(f64),
 }
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RuleError {
     #[error(

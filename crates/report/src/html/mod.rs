@@ -79,7 +79,7 @@ pub(crate) fn tagged(figure: &Figure, unit: Unit) -> Markup {
 /// A text in which `…` in backquotes is set as code.
 pub(crate) fn with_code(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
-    // An odd number of backquotes is no markup.
+    // An odd number of backquotes is not markup.
     if parts.len().is_multiple_of(2) {
         return html! { (text) };
     }

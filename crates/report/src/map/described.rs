@@ -120,7 +120,7 @@ impl<'a> Drawn<'a> {
         let mut roots: Vec<Branch> = hubs.map(|hub| self.root(hub.name.clone(), &hub.words, hub)).collect();
         let own = self.below(place);
         if !own.is_empty() {
-            roots.push(bar(Part::Root, "PCIe root", "", own, Edge::untold("")));
+            roots.push(bar(Part::Root, "PCIe root", "", own, Edge::unknown("")));
         }
         roots.retain(|root| !root.below.is_empty());
         roots
@@ -129,7 +129,7 @@ impl<'a> Drawn<'a> {
     fn root(&mut self, name: String, words: &str, hub: &'a Joint) -> Branch {
         self.met.insert(&hub.name);
         let below = self.below(&PartPlace::Joint(hub.name.clone()));
-        bar(Part::Root, &name, words, below, Edge::untold(""))
+        bar(Part::Root, &name, words, below, Edge::unknown(""))
     }
 
     /// What is plugged in at a place, free slots after cards.
@@ -159,7 +159,7 @@ impl<'a> Drawn<'a> {
                 "",
                 Vec::new(),
                 leaves,
-                Edge::untold("no link of its own"),
+                Edge::unknown("no link of its own"),
             ));
         }
         grouped(found.into_iter().chain(free).collect())
@@ -235,7 +235,7 @@ fn card(
 
 fn free_slot(slot: &Joint) -> Branch {
     let edge =
-        slot.link.map_or_else(|| Edge::untold("its width is not known"), |link| edge_of(link, None, slot));
+        slot.link.map_or_else(|| Edge::unknown("its width is not known"), |link| edge_of(link, None, slot));
     let words = joined([Some(slot.name.clone()), Some(slot.words.clone())]);
     let mut free = card("free slot", words, &slot.name, Vec::new(), Vec::new(), edge);
     free.edge.look = EdgeStyle::Unknown;
@@ -274,7 +274,7 @@ fn leaf(device: &ByteDevice) -> Leaf {
 /// The link above a card, or what it carries without one.
 fn edge(parts: &MachineParts, joint: &Joint) -> Edge {
     if let Some(why) = joint.formality.as_ref().or(joint.unknown_link.as_ref()) {
-        return Edge::untold(why);
+        return Edge::unknown(why);
     }
     match (parts.link_of(joint), joint.bytes_per_second.known()) {
         (Some(link), _) => edge_of(link, joint.link, joint),
@@ -283,9 +283,9 @@ fn edge(parts: &MachineParts, joint: &Joint) -> Edge {
             below: show_bytes_rate(*rate),
             rate: *rate,
             look: EdgeStyle::Full,
-            ..Edge::untold("")
+            ..Edge::unknown("")
         },
-        (None, None) => Edge::untold("no PCIe link of its own is described"),
+        (None, None) => Edge::unknown("no PCIe link of its own is described"),
     }
 }
 
@@ -305,6 +305,6 @@ fn edge_of(link: PciLink, able: Option<PciLink>, joint: &Joint) -> Edge {
         below,
         rate: rate.unwrap_or(0.0),
         look: if wider.is_some() { EdgeStyle::Below } else { EdgeStyle::Full },
-        ..Edge::untold("")
+        ..Edge::unknown("")
     }
 }

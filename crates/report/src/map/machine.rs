@@ -1,4 +1,4 @@
-//! The parts of the picture that are no tree: nodes with processors and memory, volumes, what is said of the
+//! The parts of the picture that are not the tree: nodes with processors and memory, volumes, what is said of the
 //! whole.
 
 use super::parts::{Chip, NodeBox, Strip};
@@ -218,7 +218,7 @@ pub(super) fn mounted(machine: &Machine, disk: &Disk) -> Option<String> {
     Some(format!("{part}{} on {}{more}", first.kind, first.mount_point.display()))
 }
 
-/// A block device that is no part of the tree.
+/// A block device that is not part of the tree.
 pub(super) fn volume(machine: &Machine, disk: &Disk) -> Chip {
     let size = disk.size_bytes.known().map(|bytes| show_size(*bytes));
     let array = disk.array.as_ref().map(|array| {

@@ -147,7 +147,7 @@ pub(super) enum EdgeStyle {
     Idle,
     /// The figures are of no real link.
     Formality,
-    /// Nothing is told, or there is no link: a part of the chip.
+    /// Nothing is known of it, or there is no link: a part of the chip.
     Unknown,
 }
 
@@ -160,7 +160,7 @@ pub(super) struct Edge {
     pub below: String,
     /// All of it, for pointing.
     pub tip: String,
-    /// Payload, bytes per second; 0 where nothing is told.
+    /// Payload, bytes per second; 0 where it is unknown.
     pub rate: f64,
     /// Its look.
     pub look: EdgeStyle,
@@ -172,7 +172,7 @@ pub(super) struct Edge {
 
 impl Edge {
     /// Of a part of the chip, or of a link that nothing tells of.
-    pub(crate) fn untold(why: &str) -> Self {
+    pub(crate) fn unknown(why: &str) -> Self {
         Edge {
             above: String::new(),
             below: String::new(),
@@ -187,11 +187,11 @@ impl Edge {
 
 /// The link above a function.
 pub(super) fn above(tree: &Topology, device: &PciDevice) -> Edge {
-    let Some(device) = tree.find(&device.address) else { return Edge::untold("") };
+    let Some(device) = tree.find(&device.address) else { return Edge::unknown("") };
     let link = tree.link(device);
     match link.as_ref().and_then(|link| Some((link, link.runs?))) {
         Some((link, runs)) => edge_of(tree, device, link, runs),
-        None => Edge::untold(device.link.why().unwrap_or("a part of the chip: it has no link of its own")),
+        None => Edge::unknown(device.link.why().unwrap_or("a part of the chip: it has no link of its own")),
     }
 }
 

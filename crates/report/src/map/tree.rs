@@ -177,7 +177,7 @@ fn root(name: &str, below: Vec<Branch>) -> Branch {
         tip: format!("root bus {name}"),
         count: 1,
         addresses: Vec::new(),
-        edge: Edge::untold(""),
+        edge: Edge::unknown(""),
         below,
         leaves: Vec::new(),
         alike: String::new(),

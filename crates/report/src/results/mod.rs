@@ -59,7 +59,7 @@ struct KeptResult {
     /// It stays the same while others come and go.
     number: u64,
     bytes: u64,
-    /// None where the file is no result.
+    /// None where the file is not a result.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     summary: Option<ResultSummary>,
     /// Why it cannot be read.

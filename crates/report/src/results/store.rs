@@ -249,7 +249,7 @@ pub(super) struct MeasuredName {
 }
 
 impl ResultHead {
-    /// None where the text is no result.
+    /// None where the text is not a result.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }

@@ -45,7 +45,7 @@ fn fold(measured: &MeasuredLedger) -> Block<'static> {
         open: is_open(ledger) || !is_udp && ledger.unaccounted_bytes != 0,
         blocks: blocks(ledger),
     };
-    // TCP brings its bytes again: what is under way at the end is no loss.
+    // TCP brings its bytes again: what is under way at the end is not loss.
     if is_udp { fold } else { Block::On(Media::Page, vec![fold]) }
 }
 

@@ -25,7 +25,7 @@ struct Cell<'a> {
     pattern: String,
 }
 
-/// None where the figures are no grid, or one of single figures, for which a row each says more.
+/// None where the figures are not a grid, or one of single figures, for which a row each says more.
 pub(super) fn matrix(
     measurements: &[Measurement],
     remarkable: fn(&AccessResult) -> Vec<String>,

@@ -67,7 +67,7 @@ fn came_of_it(run: &Run) -> String {
     most_sentence(&run.measurements)
 }
 
-/// A queue that took fewer requests than its job asked for is no headline, unless there is no other.
+/// A queue that took fewer requests than its job asked for is not a headline, unless there is no other.
 fn most_sentence(measurements: &[Measurement]) -> String {
     let queue_full = |m: &Measurement| m.access.as_ref().is_some_and(|access| access.queue_is_full());
     let measured = measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));

@@ -44,7 +44,7 @@ const EFFECTIVE: usize = 3;
 /// How much room there is.
 #[derive(Clone, Copy)]
 pub(crate) struct TableView {
-    /// Columns; a page and output that is no screen have no end.
+    /// Columns; a page and output that is not a screen have no end.
     pub(crate) width: usize,
     pub(crate) rows: usize,
     /// Below the table, with the slowest devices and how the bytes were moved.
@@ -238,7 +238,7 @@ fn remarks(rows: &[DeviceRow], width: usize) -> Vec<String> {
     distinct.iter().take(4).map(line).collect()
 }
 
-/// How the bytes of the headline were moved; output that is no screen says it of each row.
+/// How the bytes of the headline were moved; output that is not a screen says it of each row.
 fn method(rows: &[DeviceRow], width: usize) -> Option<String> {
     let path = rows.iter().find(|row| row.measurement.stage == Stage::Path).filter(|_| width != NO_SCREEN)?;
     let (name, method) = (path.name(), printable(&path.measurement.method));

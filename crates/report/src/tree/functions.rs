@@ -279,7 +279,7 @@ fn addresses(nic: &Nic) -> String {
     let mut shown: Vec<String> = nic
         .addresses
         .iter()
-        // A link-local address is no address for a flow.
+        // A link-local address is not an address for a flow.
         .filter(|(address, _)| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()))
         .map(|(address, prefix)| format!("{address}/{prefix}"))
         .collect();

@@ -77,7 +77,7 @@ fn cpu_and_memory(machine: &Machine, facts: &mut UnknownFacts) {
     }
 }
 
-/// Facts that older files lack: a reason is told, an absence is not.
+/// Facts that older files lack: a reason is shown, an absence is not.
 fn added(machine: &Machine, facts: &mut UnknownFacts) {
     let (cpu, memory) = (&machine.cpu, &machine.memory);
     facts.whole("clock", &cpu.frequency_hertz);

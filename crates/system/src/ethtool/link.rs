@@ -110,7 +110,7 @@ fn port(number: u8) -> Option<&'static str> {
 }
 
 /// Rate of the fastest of the modes whose bit is set: their names begin with it (`100000baseKR4/Full`,
-/// `10baseT/Half`); those that are no rates (`Autoneg`, `FIBRE`, `Pause`) do not.
+/// `10baseT/Half`); those that are not rates (`Autoneg`, `FIBRE`, `Pause`) do not.
 fn fastest(mask: &[u32], names: &[String]) -> Option<u64> {
     let set = |index: usize| mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1);
     let megabits = |name: &str| name.split_once("base")?.0.parse::<u64>().ok()?.checked_mul(1_000_000);

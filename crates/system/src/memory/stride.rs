@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(link_cycle(&mut [0; 7], 1), 0);
     }
 
-    /// Neighbours in the order are no neighbours in memory: less than one step in twenty goes to an adjacent
+    /// Neighbours in the order are not neighbours in memory: less than one step in twenty goes to an adjacent
     /// line.
     #[test]
     fn the_order_is_not_guessed_easily() {

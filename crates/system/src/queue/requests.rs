@@ -106,7 +106,7 @@ impl Requests {
             return None;
         }
         if let What::Notice { copied } = ended.what {
-            // Its result is no length.
+            // Its result is not a length.
             self.zero_copy_sends.sends += 1;
             self.zero_copy_sends.copied += u64::from(copied);
             request.is_noticed = true;

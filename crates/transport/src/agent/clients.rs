@@ -83,13 +83,13 @@ impl Default for AgentLimits {
     }
 }
 
-/// Who is ahead of a rate by less than this is let go on: bursts are no offence.
+/// Who is ahead of a rate by less than this is let go on: bursts are not an offence.
 pub(crate) const AHEAD: Duration = Duration::from_millis(500);
 /// Nor is so much more than the rate: the limit is of payload, and a sender that paces by trains is not
 /// exact.
 pub(crate) const AHEAD_FACTOR: f64 = 1.1;
 
-/// Less of the limit than this share is no stream's worth: it is refused instead.
+/// Less of the limit than this share is not a stream's worth: it is refused instead.
 const SMALLEST_SHARE: f64 = 0.001;
 
 /// Memory that streams may take on a host with much of it.

@@ -157,7 +157,7 @@ fn why_it_ended(end: SshEnd) -> String {
 
 /// Before the address, on the line that tells it.
 const ADDRESS_PREFIX: &str = "linerate agent listens on ";
-/// A process that has not told its address by then never will.
+/// A process that has not printed its address by then never will.
 const OWN_AGENT_START: Duration = Duration::from_secs(5);
 /// An agent of somebody's own without a session for this long ends.
 const OWN_AGENT_IDLE: Duration = Duration::from_secs(120);
@@ -201,14 +201,14 @@ impl OwnAgent {
         command.env_remove(super::KEY_VARIABLE);
         let mut child = command.spawn().map_err(|error| lacks(error.to_string()))?;
         let pipes = (child.stdin.take(), child.stdout.take());
-        let told = match pipes {
+        let started = match pipes {
             (Some(mut stdin), Some(stdout)) => writeln!(stdin, "{}", key.to_hex())
                 .map_err(|error| format!("it took no key: {error}"))
                 .and_then(|()| read_address(stdout))
                 .map(|address| (stdin, address)),
             _ => Err("it has no pipes".into()),
         };
-        match told {
+        match started {
             Ok((stdin, address)) => Ok(OwnAgent { child, _stdin: stdin, address, key }),
             Err(why) => {
                 end(&mut child);

@@ -28,7 +28,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Why a text is no secret in hex digits.
+/// Why a text is not a secret in hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyTextError {
     #[error("it is not text")]
@@ -55,7 +55,7 @@ pub(crate) fn from_hex(text: &str) -> Result<[u8; SECRET_BYTES], KeyTextError> {
 }
 
 /// Equality that takes the same time wherever the difference is, so that a guesser learns nothing from the clock.
-/// Only the lengths, which are no secret, may show.
+/// Only the lengths, which are not secret, may show.
 pub fn same(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
@@ -217,7 +217,7 @@ impl Key {
             error => lacks(error.to_string()),
         };
         let bytes = read_secret_file(path, LARGEST_KEY_FILE_BYTES).map_err(describe)?;
-        // What is no text is no digits either.
+        // What is not text is not digits either.
         Key::from_hex(&String::from_utf8_lossy(&bytes)).map_err(|why| {
             lacks(format!("it holds no key: {why}; remove it and let `linerate agent --key-file` make one"))
         })

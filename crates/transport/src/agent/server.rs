@@ -135,7 +135,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &Stop) {
     }
 }
 
-/// What has come of it already is no opening of our own: a flood of other services' words costs no thread.
+/// What has come of it already is not an opening of our own: a flood of other services' words costs no thread.
 fn is_garbage(stream: &TcpStream) -> bool {
     let mut opening = [0; 4];
     let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut opening));

@@ -45,7 +45,6 @@ impl IncomingBytes {
 }
 
 /// Everything that a worker of such a flow needs to start.
-#[derive(Debug)]
 pub struct IncomingStart {
     /// Processor to pin to; none: the kernel chooses.
     pub core: Option<u32>,

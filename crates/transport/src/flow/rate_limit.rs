@@ -21,6 +21,10 @@ pub(crate) const LONGEST_DEBT: Duration = Duration::from_secs(30);
 pub(crate) const CATCH_UP: Duration = Duration::from_millis(20);
 /// Shorter sleeps cost more than they hold back: the debt of the next block is slept with it.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
+/// A send under a limit lasts this long at the rate.
+const PIECE: Duration = Duration::from_micros(500);
+/// Smaller sends cost more than they smooth.
+const LEAST_PIECE_BYTES: usize = 64 << 10;
 
 /// A rate, and what was moved beyond it.
 #[derive(Debug)]
@@ -119,12 +123,7 @@ impl Allowance {
     }
 }
 
-/// A send lasts this long at the rate.
-const PIECE: Duration = Duration::from_micros(500);
-/// Smaller sends cost more than they smooth.
-const LEAST_PIECE_BYTES: usize = 64 << 10;
-
-/// The rate, and what was moved of it.
+/// What all workers of a flow together may read and send.
 #[derive(Debug)]
 pub struct RateLimit {
     reads: Allowance,
@@ -138,12 +137,12 @@ impl RateLimit {
         RateLimit { reads: allowance(), sends: allowance() }
     }
 
-    /// Nothing, but in the times that [`RateLimit::open`] names.
+    /// Allows nothing, but in the times that [`RateLimit::open`] names.
     pub fn closed(start: Instant) -> Self {
         RateLimit { reads: Allowance::closed(start), sends: Allowance::closed(start) }
     }
 
-    /// This rate from `begin` to `end`, with what was missed since `begin`.
+    /// Allows this rate from `begin` to `end`, with what was missed since `begin`.
     pub fn open(&self, bytes_per_second: f64, begin: Instant, end: Instant) {
         self.reads.open(bytes_per_second, begin, end);
         self.sends.open(bytes_per_second, begin, end);

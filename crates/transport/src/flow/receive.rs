@@ -57,13 +57,6 @@ impl Terms {
     }
 }
 
-impl std::fmt::Debug for Terms {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let pace = self.pace.as_ref().map(|pace| pace.bytes_per_second());
-        f.debug_struct("Terms").field("verify", &self.verify).field("pace", &pace).finish_non_exhaustive()
-    }
-}
-
 /// Receives a TCP data stream (already admitted: the token is read) until its end or until `stop`. Blocks;
 /// give it a thread.
 pub fn receive_tcp(

@@ -50,7 +50,7 @@ pub struct UdpSender {
     trip: Duration,
     /// The same without what the hosts took of it.
     path_trip: Duration,
-    /// The receiver's buffer as it told, bytes.
+    /// The receiver's buffer as it reported it, bytes.
     pub receiver_buffer_bytes: u64,
 }
 
@@ -203,7 +203,7 @@ impl UdpSender {
         for answer in self.answers.trains() {
             let Some(feedback) = Feedback::read(answer.bytes, &self.token) else { continue };
             self.trip = now.saturating_sub(Duration::from_nanos(feedback.probe.nanos));
-            // What waits in the receiver's buffer has room there, and what waited for us is no queue, either:
+            // What waits in the receiver's buffer has room there, and what waited for us is not a queue, either:
             // only what the path itself holds back says that it is full. A host that is short of CPU makes
             // both wait for milliseconds.
             let for_us =
@@ -258,7 +258,7 @@ impl UdpSender {
         store(&counters.least_trip_nanos, self.window.shortest_trip());
     }
 
-    /// Payload lost, as far as the receiver has told.
+    /// Payload lost, as far as the receiver has reported.
     pub fn lost_bytes(&self) -> u64 {
         self.window.lost_bytes()
     }

@@ -204,7 +204,7 @@ impl WorkerReceiver<'_> {
             if train.from != self.sender {
                 continue; // queued before the socket was connected: somebody else's
             }
-            for part in parts(train.bytes, train.datagram_bytes) {
+            for part in datagrams_of(train.bytes, train.datagram_bytes) {
                 if let Some(probe) = Probe::read(part, token) {
                     flush(received, &mut bytes, &mut datagrams);
                     newest = Some(Feedback {
@@ -236,7 +236,7 @@ impl WorkerReceiver<'_> {
 /// A train in the parts that may be something else than payload. A NIC's or the kernel's receive offload may
 /// append a probe to the train before it, of which it is then the last datagram; and it may join probes to
 /// one another, or to payload of their size.
-fn parts(train: &[u8], datagram_bytes: usize) -> impl Iterator<Item = &[u8]> {
+fn datagrams_of(train: &[u8], datagram_bytes: usize) -> impl Iterator<Item = &[u8]> {
     let all_but_the_last = train.len().saturating_sub(1) / datagram_bytes * datagram_bytes;
     let step = if datagram_bytes <= PROBE_BYTES { datagram_bytes } else { all_but_the_last };
     train.chunks(if step == 0 { train.len().max(1) } else { step })

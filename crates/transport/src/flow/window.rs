@@ -173,7 +173,7 @@ impl SendWindow {
         self.sent_bytes
     }
 
-    /// Payload lost, as far as the receiver has told.
+    /// Payload lost, as far as the receiver has reported.
     pub fn lost_bytes(&self) -> u64 {
         self.lost_bytes
     }
@@ -183,7 +183,7 @@ impl SendWindow {
         self.answered_bytes >= self.sent_bytes
     }
 
-    /// The receiver told what had arrived when our probe did; `trip` is the probe's round trip.
+    /// The receiver reported what had arrived when our probe did; `trip` is the probe's round trip.
     pub fn hear(&mut self, feedback: &Feedback, trip: Duration) {
         let probed = feedback.probe.sent_bytes;
         if probed > self.sent_bytes || probed < self.answered_bytes {

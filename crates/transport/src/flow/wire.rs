@@ -9,7 +9,7 @@
 //!
 //! Payload datagrams carry no header of our own, so that a block read from a disk can be cut into datagrams
 //! where it lies (UDP_SEGMENT). Loss is still exact: after every burst a small *probe* says how much was sent
-//! before it, and the answer how much had arrived. Both are told from payload by 16 bytes of the stream's
+//! before it, and the answer how much had arrived. Both are told apart from payload by 16 bytes of the stream's
 //! secret token. An answer is never larger than what it answers, so a forged sender gains nothing.
 
 use super::progress::other_end_gone;

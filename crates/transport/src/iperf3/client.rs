@@ -107,7 +107,7 @@ impl<'a> ClientSession<'a> {
                 Iperf3State::CreateStreams if streams.is_empty() => streams = self.open()?,
                 Iperf3State::TestStart => {}
                 Iperf3State::TestRunning if !streams.is_empty() => return Ok(streams),
-                state => return Err(self.told(state)),
+                state => return Err(self.ended_by_server(state)),
             }
         }
     }
@@ -311,7 +311,7 @@ impl From<ControlError> for ClientEnd {
 
 impl ClientSession<'_> {
     /// A server that ends the test instead of going on.
-    fn told(&mut self, state: Iperf3State) -> Failure {
+    fn ended_by_server(&mut self, state: Iperf3State) -> Failure {
         let why = self.words(state);
         Failure::Lacks(format!("iperf3 server {}: {why}", self.route.address))
     }

@@ -145,7 +145,7 @@ fn since_epoch(time: SystemTime) -> i64 {
 
 /// Datagrams with their payload, which stays; the headers are written for each call. A paced sender's call is
 /// what is due in one burst.
-fn trains(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
+fn train_sender(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
     let burst = |pace: &Pace| pace.burst_bytes(size, MOST_TRAIN_BYTES);
     let most_bytes = pace.map_or(TRAINS * MOST_TRAIN_BYTES, burst);
     let mut trains = TrainSender::new(Segmentation::new(socket, size, most_bytes / size), most_bytes);
@@ -163,7 +163,7 @@ pub(crate) fn send_udp(
     socket.set_write_timeout(Some(POLL_INTERVAL))?;
     let size = spec.block_bytes;
     let mut pace = spec.pace();
-    let mut trains = trains(socket, size, pace.as_ref());
+    let mut trains = train_sender(socket, size, pace.as_ref());
     let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
     while !flags.sending.is_ended() {
         let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(clock::now()));

@@ -82,7 +82,7 @@ pub struct StreamFigures {
     /// Why it ended, where it was not told to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Datagrams and losses of the warm-up, which the protocol wants told.
+    /// Datagrams and losses of the warm-up, which the protocol wants reported.
     #[serde(skip)]
     pub omitted: (u64, u64),
 }
@@ -106,7 +106,7 @@ pub struct TestOutcome {
     pub started: u64,
     /// Control connection: this end and the other.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
-    /// Version that the other end told of itself; only clients do.
+    /// Version that the other end reported; only clients do.
     pub peer_version: Option<String>,
     /// Largest TCP segment of the control connection, bytes.
     pub segment_bytes: Option<u32>,

@@ -48,7 +48,7 @@ impl Results {
         value
     }
 
-    /// As it was told, each number held within what it can be. An error names what is missing.
+    /// As the other end reported it, each number held within what it can be. An error names what is missing.
     pub(crate) fn from_json(value: &Value) -> Result<Results, String> {
         let number = |key| number_of(value, key).ok_or_else(|| format!("its results have no {key}"));
         let percent = |key| number(key).map(|share| share.clamp(0.0, 1e6));
@@ -137,7 +137,7 @@ pub(crate) fn results_of(outcome: &TestOutcome) -> Results {
     }
 }
 
-/// What the other end told.
+/// What the other end reported.
 pub(crate) fn take_results(outcome: &mut TestOutcome, theirs: &Results) {
     let udp = outcome.test.protocol == Protocol::Udp;
     outcome.cpu_remote = Some(theirs.cpu);

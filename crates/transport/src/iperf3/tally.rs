@@ -101,7 +101,7 @@ impl Iperf3Tally {
     }
 }
 
-/// A number this far ahead is no gap but somebody else's datagram: no path holds so many.
+/// A number this far ahead is not a gap but somebody else's datagram: no path holds so many.
 const MOST_AHEAD: u64 = 1 << 28;
 
 /// One receiving stream.

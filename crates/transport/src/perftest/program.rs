@@ -1,6 +1,6 @@
 //! One program of perftest while it runs: what it prints, how it ends, and that it does end.
 //!
-//! What it prints is the table of perftest's text. Its `--out_json` is no JSON in perftest 4.5 (Debian 12: no
+//! What it prints is the table of perftest's text. Its `--out_json` is not JSON in perftest 4.5 (Debian 12: no
 //! quotes around names and words, a comma before each closing brace), and older ones have none; the table has
 //! been the same for ten years.
 //!
@@ -195,7 +195,7 @@ pub struct PerftestFigure {
     pub packet_bytes: Option<u32>,
 }
 
-/// Why it is no figure: a phrase.
+/// Why it is not a figure: a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutputError {
     #[error("printed no table of results")]

@@ -36,7 +36,7 @@ pub struct SshHostError {
 }
 
 impl SshHost {
-    /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is no such name.
+    /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is not such a name.
     pub(crate) fn parse(text: &str) -> Result<Option<SshHost>, SshHostError> {
         text.starts_with(SSH_SCHEME).then(|| text.parse()).transpose()
     }

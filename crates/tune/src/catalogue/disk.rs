@@ -182,12 +182,12 @@ fn disk<'a>(look: &CatalogueContext<'a>) -> Option<&'a Disk> {
 }
 
 /// What loops, RAM disks and the like do, those below them decide.
-fn own(look: &CatalogueContext<'_>) -> bool {
+fn decides_itself(look: &CatalogueContext<'_>) -> bool {
     disk(look).is_some_and(|disk| !matches!(disk.kind, DiskKind::Loop | DiskKind::Other))
 }
 
 fn scheduler(look: &CatalogueContext<'_>) -> Advice {
-    let Some(disk) = disk(look).filter(|_| own(look)) else {
+    let Some(disk) = disk(look).filter(|_| decides_itself(look)) else {
         return Advice::leave("what is below decides the order");
     };
     let moves = disk.rotational.known().copied();
@@ -206,7 +206,7 @@ fn scheduler(look: &CatalogueContext<'_>) -> Advice {
 }
 
 fn read_ahead(look: &CatalogueContext<'_>) -> Advice {
-    let Some(disk) = disk(look).filter(|_| own(look)) else {
+    let Some(disk) = disk(look).filter(|_| decides_itself(look)) else {
         return Advice::leave("what is below reads ahead");
     };
     let facts = look.facts;
@@ -238,7 +238,7 @@ fn read_ahead(look: &CatalogueContext<'_>) -> Advice {
 }
 
 fn largest_request(look: &CatalogueContext<'_>) -> Advice {
-    if !own(look) {
+    if !decides_itself(look) {
         return Advice::leave("what is below decides");
     }
     let most = look.facts.sysroot.parse::<u64>(format!("/sys/block/{}/queue/max_hw_sectors_kb", look.device));

@@ -223,7 +223,7 @@ pub(super) fn nic<'a>(look: &CatalogueContext<'a>) -> Option<&'a Nic> {
 }
 
 /// Cores near the NIC.
-fn local(look: &CatalogueContext<'_>) -> Vec<u32> {
+fn local_cores(look: &CatalogueContext<'_>) -> Vec<u32> {
     look.facts.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
 }
 
@@ -233,7 +233,7 @@ pub(super) fn channels(look: &CatalogueContext<'_>) -> Advice {
         (Some(nic), _) if without_wire(nic) => Advice::leave("no wire behind it"),
         (_, None) => Advice::Unknown("the driver does not report its channels".into()),
         (_, Some(most)) => {
-            let cores = u32::try_from(local(look).len()).unwrap_or(u32::MAX);
+            let cores = u32::try_from(local_cores(look).len()).unwrap_or(u32::MAX);
             look.at_least(
                 u64::from(most.min(cores).clamp(1, MOST_CHANNELS)),
                 "a queue for each core near the card",
@@ -290,7 +290,7 @@ pub(super) fn mtu(look: &CatalogueContext<'_>) -> Advice {
 
 /// One core near the card for each queue, in order; where the driver has a hint, that.
 pub(super) fn affinity(look: &CatalogueContext<'_>) -> Advice {
-    let local = local(look);
+    let local = local_cores(look);
     if local.is_empty() {
         return Advice::Unknown("the cores are not known".into());
     }
@@ -318,7 +318,7 @@ fn receive_steering(look: &CatalogueContext<'_>) -> Advice {
     };
     let queues = nic.rx_queues.known().copied().unwrap_or(1).max(1);
     let most = nic.details.channels.known().map_or(queues, |(_, most)| *most);
-    let local = local(look);
+    let local = local_cores(look);
     if local.len() as u64 <= u64::from(queues) || most > queues || any_core(look.now) {
         return Advice::Right;
     }

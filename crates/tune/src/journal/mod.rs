@@ -175,7 +175,7 @@ impl<'a> Journal<'a> {
 #[error("{0}")]
 pub struct Damage(pub String);
 
-/// Why a line is no record.
+/// Why a line is not a record.
 #[derive(Debug, Error)]
 enum LineError {
     #[error("no text")]

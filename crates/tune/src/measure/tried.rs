@@ -82,7 +82,7 @@ impl Try {
     ) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(spec.rate),
-            Try::Machine(trial) if trial.changes.iter().all(|want| has(access, want)) => {
+            Try::Machine(trial) if trial.changes.iter().all(|want| has_wanted_value(access, want)) => {
                 Some("it has this value already".into())
             }
             Try::Machine(trial) => {
@@ -132,7 +132,7 @@ impl Try {
 }
 
 /// The setting has the wanted value.
-fn has(access: &dyn KernelAccess, want: &WantedValue) -> bool {
+fn has_wanted_value(access: &dyn KernelAccess, want: &WantedValue) -> bool {
     let now = access.read(&want.place).ok().flatten();
     now.is_some_and(|now| want.shape.same(&now, &want.shape.asking(&want.value)))
 }

@@ -66,7 +66,7 @@ pub trait Conductor: Send + Sync {
     fn movies(&self) -> Vec<MovieLine>;
     /// What a screen must know to receive its tile.
     fn assignment(&self, tile: TileId) -> Result<Assignment, Refusal>;
-    /// Keeps what a screen has told of itself.
+    /// Keeps what a screen has reported of itself.
     fn report(&self, report: &ScreenReport);
     /// What a server that follows this one plays.
     fn lead(&self) -> Lead;

@@ -35,8 +35,8 @@ pub(crate) struct ControlState {
     /// The newest tick that the screens were told to show.
     shown: Mutex<Option<u64>>,
     status: Mutex<Option<Kept>>,
-    /// The generation that was told last.
-    told: Mutex<Option<u64>>,
+    /// The generation that was announced last.
+    announced: Mutex<Option<u64>>,
 }
 
 /// A tick that a screen cannot hold: its clock, or ours, is wrong.
@@ -91,7 +91,7 @@ impl ControlState {
             barrier: Mutex::default(),
             shown: Mutex::default(),
             status: Mutex::default(),
-            told: Mutex::new(Some(conductor.timeline().generation)),
+            announced: Mutex::new(Some(conductor.timeline().generation)),
             conductor,
         }
     }
@@ -147,12 +147,12 @@ impl ControlState {
         }
     }
 
-    /// Something was done: the next status is asked for again, and a changed timeline is told to all who
+    /// Something was done: the next status is asked for again, and a changed timeline is sent to all who
     /// joined or watch.
     pub(crate) fn tell(&self) {
         *lock(&self.status) = None;
         let timeline = self.conductor.timeline();
-        if lock(&self.told).replace(timeline.generation) == Some(timeline.generation) {
+        if lock(&self.announced).replace(timeline.generation) == Some(timeline.generation) {
             return;
         }
         let text = text(&ControlMessage::Timeline(timeline));

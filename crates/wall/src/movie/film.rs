@@ -130,11 +130,11 @@ impl ProbedFilm {
         let seconds = [&stream.duration, &self.format.duration].into_iter().flatten();
         // The rate that all its times fit; where they have none in common that is huge, and the mean is
         // meant.
-        let (base, mean) = (rate(&stream.r_frame_rate), rate(&stream.avg_frame_rate));
+        let (base, mean) = (parse_rate(&stream.r_frame_rate), parse_rate(&stream.avg_frame_rate));
         let near = |base: &FrameRate| mean.is_none_or(|mean| base.per_second() < 1.5 * mean.per_second());
         let (stored, shape) = stream.stored();
         Some(Film {
-            size: square(stored, shape),
+            size: in_square_pixels(stored, shape),
             oblong: (shape.0 != shape.1).then_some((stored, shape)),
             frames_per_second: base.filter(near).or(mean),
             seconds: seconds.filter_map(|text| text.parse().ok()).find(|seconds: &f64| *seconds > 0.0),
@@ -148,7 +148,7 @@ impl Stream {
     /// its pixels with it.
     fn stored(&self) -> (Size, (u32, u32)) {
         let Stream { width, height, .. } = *self;
-        let (wide, high) = shape(&self.sample_aspect_ratio);
+        let (wide, high) = pixel_shape(&self.sample_aspect_ratio);
         let probed = self.side_data_list.iter().find_map(|data| data.rotation);
         let degrees = probed.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
         // Nobody holds a phone at 45 degrees; ffmpeg leaves such a film upright.
@@ -161,21 +161,21 @@ impl Stream {
     }
 }
 
-/// `64:45`; where nothing is told (`0:1`, `N/A`) pixels are squares.
-fn shape(text: &str) -> (u32, u32) {
+/// `64:45`; where the film says nothing (`0:1`, `N/A`) pixels are squares.
+fn pixel_shape(text: &str) -> (u32, u32) {
     let probed = text.split_once(':').and_then(|(wide, high)| Some((wide.parse().ok()?, high.parse().ok()?)));
     probed.filter(|(wide, high)| *wide > 0 && *high > 0).unwrap_or((1, 1))
 }
 
 /// The same picture in square pixels: as many lines, wider or narrower ones. So does [`super::import`]'s
 /// filter.
-fn square(Size { width, height }: Size, (wide, high): (u32, u32)) -> Size {
+fn in_square_pixels(Size { width, height }: Size, (wide, high): (u32, u32)) -> Size {
     let shown_width = (u64::from(width) * u64::from(wide) + u64::from(high) / 2) / u64::from(high);
     Size { width: u32::try_from(shown_width).unwrap_or(u32::MAX).max(1), height }
 }
 
 /// `30000/1001`, reduced; `0/0` is none.
-fn rate(text: &str) -> Option<FrameRate> {
+fn parse_rate(text: &str) -> Option<FrameRate> {
     let (above, below) = text.split_once('/')?;
     let (above, below): (u64, u64) = (above.parse().ok()?, below.parse().ok()?);
     let (mut a, mut b) = (above, below);
@@ -269,7 +269,7 @@ mod tests {
             let stored = film.oblong.map(|(size, _)| size.to_string());
             assert_eq!((film.size.to_string().as_str(), stored.as_deref()), (size, oblong), "{told_shape}");
         }
-        assert_eq!(rate("0/0"), None);
+        assert_eq!(parse_rate("0/0"), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub enum ImportEnd {
 
 /// Cuts a film into the tiles of `new`; `done` counts frames for anyone who shows the progress.
 pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -> Result<ImportEnd, Failure> {
-    let mut child = command(new, cut).spawn().map_err(|error| not_started("ffmpeg", &error))?;
+    let mut child = ffmpeg_command(new, cut).spawn().map_err(|error| not_started("ffmpeg", &error))?;
     let (pictures, words) = (child.stdout.take(), child.stderr.take());
     let running = ImportChild(Mutex::new(child));
     let over = Stop::new();
@@ -72,7 +72,7 @@ pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -
                 running.kill();
             }
         });
-        let heard = scope.spawn(|| words.map(|words| listen(words, &stderr)));
+        let heard = scope.spawn(|| words.map(|words| keep_last_words(words, &stderr)));
         let frames = pictures.map_or(Ok(0), |pictures| cut_all(new, cut, pictures, stop, done));
         if frames.is_err() {
             running.kill();
@@ -85,12 +85,12 @@ pub fn import(new: &NewMovie, cut: &ImportSpec, stop: &Stop, done: &AtomicU64) -
         return Ok(ImportEnd::Stopped);
     }
     let stderr = stderr.into_inner().unwrap_or_else(PoisonError::into_inner);
-    verdict(cut, new.manifest().frames, frames, status, &stderr)
+    import_result(cut, new.manifest().frames, frames, status, &stderr)
 }
 
 /// What became of it. Our own failure comes first: ffmpeg's is its consequence. `expected` is 0 where nothing
-/// told how many frames come.
-fn verdict(
+/// said how many frames come.
+fn import_result(
     cut: &ImportSpec,
     expected: u32,
     frames: Result<u32, Broken>,
@@ -105,7 +105,7 @@ fn verdict(
         Err(Broken::Ours(failure)) => Err(failure),
         Err(Broken::Film { after }) => failed(format!("ffmpeg ended in the midst of frame {after}")),
         Ok(frames) => match status {
-            // A film that breaks off is no error to ffmpeg; one frame less is a matter of rounding.
+            // A film that breaks off is not an error to ffmpeg; one frame less is a matter of rounding.
             Ok(status) if status.success() && !stderr.trim().is_empty() && frames + 1 < expected => {
                 failed(format!("only {frames} of {expected} frames came (--frames {frames} takes those)"))
             }
@@ -153,7 +153,7 @@ impl ImportChild {
     }
 }
 
-fn command(new: &NewMovie, cut: &ImportSpec) -> Command {
+fn ffmpeg_command(new: &NewMovie, cut: &ImportSpec) -> Command {
     let manifest = new.manifest();
     let rate = manifest.frames_per_second.to_string();
     let mut command = Command::new("ffmpeg");
@@ -169,14 +169,14 @@ fn command(new: &NewMovie, cut: &ImportSpec) -> Command {
     if let Some(frames) = cut.frames {
         command.args(["-frames:v", &frames.to_string()]);
     }
-    let filter = filter(cut.fit, manifest.grid.pixels(manifest.tile), &rate);
+    let filter = ffmpeg_filter(cut.fit, manifest.grid.pixels(manifest.tile), &rate);
     command.args(["-vf", &filter, "-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 /// ffmpeg's filters: the rate, square pixels, the size.
-fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
+fn ffmpeg_filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
     let square = r"scale=max(1\,round(iw*sar)):ih,setsar=1";
     let shape = match fit {
         Fit::Pad => format!(
@@ -191,7 +191,7 @@ fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
 }
 
 /// Keeps the last of what it says, and reads all: a full pipe would stop it.
-fn listen(mut words: impl Read, stderr: &Mutex<String>) {
+fn keep_last_words(mut words: impl Read, stderr: &Mutex<String>) {
     let mut bytes = [0; 4096];
     while let Ok(length @ 1..) = words.read(&mut bytes) {
         let mut stderr = lock(stderr);
@@ -233,11 +233,11 @@ fn cut_all(
                 read_row(&mut pictures, &mut row, tile).map_err(|_| Broken::Film { after: frame })?;
             }
             let bytes = &mut row[column];
-            let told = match cut.stamp {
+            let sum = match cut.stamp {
                 true => stamp_and_sum(bytes, tile, Proof { tile: tile_id, frame }),
                 false => sum(bytes),
             };
-            new.write(index, frame, bytes, &[told]).map_err(Broken::Ours)?;
+            new.write(index, frame, bytes, &[sum]).map_err(Broken::Ours)?;
         }
         frame += 1;
         done.store(u64::from(frame), Ordering::Relaxed);
@@ -256,7 +256,7 @@ fn read_row(pictures: &mut impl Read, row: &mut [Vec<u8>], tile: Size) -> std::i
     Ok(())
 }
 
-/// How many frames it will be, where that can be told: for the progress and for the room on the disks.
+/// How many frames it will be, where that can be known: for the progress and for the room on the disks.
 pub fn expected_frames(
     film: &super::Film,
     rate: crate::geometry::FrameRate,
@@ -265,8 +265,8 @@ pub fn expected_frames(
     let own = film.frames_per_second;
     let by_time = film.seconds.map(|seconds| (seconds * rate.per_second()).round());
     let counted = film.frames.filter(|_| own.is_none_or(|own| own == rate)).map(|frames| frames as f64);
-    let told = counted.or(by_time).map(|frames| frames.clamp(1.0, f64::from(u32::MAX)) as u32);
-    told.map(|told| most.map_or(told, |most| most.min(told))).or(most)
+    let expected = counted.or(by_time).map(|frames| frames.clamp(1.0, f64::from(u32::MAX)) as u32);
+    expected.map(|expected| most.map_or(expected, |most| most.min(expected))).or(most)
 }
 
 /// A film that is a file is there.

@@ -63,7 +63,7 @@ impl Drop for CreatedPaths {
 
 impl NewMovie {
     /// Makes the folder and the tiles' files. They lie in the folder, or dealt in turn over `spread`, each
-    /// time in a folder with the movie's name. Where the frames are told (not 0), the disks must have room
+    /// time in a folder with the movie's name. Where the number of frames is known (not 0), the disks must have room
     /// for all.
     pub fn begin(folder: &Path, mut manifest: Manifest, spread: &[PathBuf]) -> Result<NewMovie, Failure> {
         let mut created = CreatedPaths::default();

@@ -93,7 +93,7 @@ impl WallNeed {
         let (protocol, method) = (Protocol::Udp, Method::Direct);
         let named = match from {
             [] => Flow {
-                from: sources(&parts, disks),
+                from: disk_ends(&parts, disks),
                 to: Vec::new(),
                 volumes: parts.usual_volumes(),
                 protocol,
@@ -101,7 +101,7 @@ impl WallNeed {
             },
             from => Flow::between(&parts, [from, &[]], protocol, method)?,
         };
-        let flow = Flow { to: sinks(&parts, nics)?, ..named };
+        let flow = Flow { to: nic_ends(&parts, nics)?, ..named };
         let links = links(&parts, &flow.to, &applied);
         let mut plan = plan_flow(&parts, &flow);
         let dealt = deal(self, &links);
@@ -156,7 +156,7 @@ impl WallNeed {
         let unknown: Vec<&str> = plan
             .resources
             .iter()
-            // A link that is a formality, and what has no rating because it is never the limit, are no gap in
+            // A link that is a formality, and what has no rating because it is never the limit, are not gaps in
             // what is known; a controller that nobody rated is named beside the answer.
             .filter(|resource| resource.origin == Origin::Unknown)
             .filter(|resource| !matches!(resource.kind, ResourceKind::Pcie | ResourceKind::Controller))
@@ -192,10 +192,10 @@ impl WallNeed {
                 let limit =
                     limit_words(&plan, by_nics.is_some_and(|nics| by_model.is_none_or(|all| nics <= all)));
                 let more = 100.0 * (share - 1.0);
-                let unrated = unrated(&plan);
+                let unrated = unrated_controllers(&plan);
                 (Fits::Yes, format!("this server carries it: {most}, {more:.0} % more, {limit}{unrated}"))
             }
-            _ => (Fits::Unknown, doubt(&unknown, fit)),
+            _ => (Fits::Unknown, doubt_sentence(&unknown, fit)),
         };
         ServerVerdict {
             need: self.clone(),
@@ -266,7 +266,7 @@ fn limit_words(plan: &FlowPlan, by_nics: bool) -> String {
 }
 
 /// Controllers on the way whose own rate nobody knows.
-fn unrated(plan: &FlowPlan) -> String {
+fn unrated_controllers(plan: &FlowPlan) -> String {
     let unrated = plan
         .resources
         .iter()
@@ -280,7 +280,7 @@ fn unrated(plan: &FlowPlan) -> String {
 }
 
 /// Nothing known is too slow.
-fn doubt(unknown: &[&str], fit: Option<f64>) -> String {
+fn doubt_sentence(unknown: &[&str], fit: Option<f64>) -> String {
     let limit = fit.map_or("no limit is known".to_string(), |fit| {
         format!("what is known allows {fit:.1} frames a second")
     });
@@ -293,7 +293,7 @@ fn doubt(unknown: &[&str], fit: Option<f64>) -> String {
 }
 
 /// The disks that hold tiles; memory where the model knows none of them.
-fn sources(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
+fn disk_ends(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
     let named: Vec<FlowEnd> = disks
         .iter()
         .map(|share| FlowEnd::Device(format!("disk:{}", share.disk)))
@@ -304,7 +304,7 @@ fn sources(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
     if found.is_empty() { vec![FlowEnd::Memory] } else { found }
 }
 
-fn sinks(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, FlowEndError> {
+fn nic_ends(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, FlowEndError> {
     if nics.is_empty() {
         return ends(parts, "nic");
     }

@@ -171,13 +171,13 @@ fn deal(need: &WallNeed, nics: &[(String, Fact<f64>, Origin)]) -> Vec<Dealt> {
 /// What one disk holds of a movie.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiskShare {
-    /// Kernel name of the disk; of what is no disk of this machine (a network's file system, memory) what it
+    /// Kernel name of the disk; of what is not a disk of this machine (a network's file system, memory) what it
     /// is called.
     pub disk: String,
     pub tiles: Vec<TileId>,
     /// Tiles' worth of bytes that it reads: an array deals a tile over its disks.
     pub tiles_worth: f64,
-    /// Why it cannot be told.
+    /// Why it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -96,7 +96,7 @@ async fn control(
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
-    match (shared.guard.origin(&headers), upgrade) {
+    match (shared.guard.check_origin(&headers), upgrade) {
         (Err(why), _) => refused(&why),
         (Ok(()), Err(rejection)) => rejection.into_response(),
         (Ok(()), Ok(upgrade)) => open_socket(upgrade, client, shared),

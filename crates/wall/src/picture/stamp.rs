@@ -57,7 +57,7 @@ pub fn room_for_stamp(size: Size) -> Result<(), Wrong> {
     if fits { Ok(()) } else { Err(Wrong::Small(size)) }
 }
 
-/// Stamps a frame. One that is no frame of this size, or too small ([`room_for_stamp`]), stays as it is.
+/// Stamps a frame. One that is not a frame of this size, or too small ([`room_for_stamp`]), stays as it is.
 pub fn stamp(frame: &mut [u8], size: Size, proof: Proof) {
     stamp_and_sum(frame, size, proof);
 }

@@ -120,7 +120,7 @@ pub(crate) struct Ahead {
     latency: u64,
     /// Frames for which there is memory.
     memory: usize,
-    /// Puts frames together that are no whole tile; none: such frames are left out.
+    /// Puts frames together that are not a whole tile; none: such frames are left out.
     composer: Option<Composer>,
 }
 
@@ -298,7 +298,7 @@ impl Ahead {
         Some(FrameState::Reading { block, asked: now, tries: 1 })
     }
 
-    /// Has a frame put together that is no whole tile.
+    /// Has a frame put together that is not a whole tile.
     fn compose(&mut self, shot: Shot, now: u64, pool: &mut Pool) -> Option<FrameState> {
         let Some(composer) = &mut self.composer else { return Some(FrameState::Skipped(SenderStage::Cpu)) };
         let lease = pool.take()?;

@@ -15,10 +15,10 @@ use linerate_system::clock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A screen that has told nothing for so long is silent.
+/// A screen that has reported nothing for so long is silent.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// Everything that is told of a time between two samples.
+/// Everything that is reported of a time between two samples.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub tiles: Vec<TileStatus>,
@@ -37,7 +37,7 @@ pub(crate) struct Health {
 struct TileRow<'a> {
     tile: &'a Tile,
     place: TileRoute,
-    told: Option<LastReport>,
+    last_report: Option<LastReport>,
     done: TileSample,
     now: TileSample,
 }
@@ -57,13 +57,13 @@ pub(crate) fn health(
         .map(|(tile, (before, now))| TileRow {
             tile,
             place: tile.place(),
-            told: tile.told(),
+            last_report: tile.last_report(),
             done: now.since(before),
             now: *now,
         })
         .collect();
-    let nics = nics(keeper, earlier, later, &rows, seconds);
-    let disks = disks(&rows, seconds);
+    let nics = nic_statuses(keeper, earlier, later, &rows, seconds);
+    let disks = disk_statuses(&rows, seconds);
     let all_nics = keeper.nics();
     let nic_name = |row: &TileRow<'_>| -> Option<String> {
         let way = row.tile.ways.get(row.place.way?)?;
@@ -73,7 +73,7 @@ pub(crate) fn health(
         .iter()
         .map(|row| {
             let problem = tile_problem(row, began_at, account);
-            tile(row, nic_name(row), problem, seconds)
+            tile_status(row, nic_name(row), problem, seconds)
         })
         .collect();
     let sum = |of: fn(&TileSample) -> u64| rows.iter().map(|row| of(&row.done)).sum::<u64>() as f64;
@@ -86,7 +86,7 @@ pub(crate) fn health(
         held_by: held_by(&rows, &nics, &disks, seconds),
         disk_bytes_per_second: sum(|done| done.read_bytes) / seconds,
         cpu_seconds_per_gb: (bytes_per_second > 0.0).then(|| cpu_cores / (bytes_per_second / 1e9)),
-        watts: watts(earlier, later),
+        watts: mean_watts(earlier, later),
         tiles,
         nics,
         disks,
@@ -96,13 +96,13 @@ pub(crate) fn health(
     }
 }
 
-fn watts(earlier: &ServerSample, later: &ServerSample) -> Result<f64, NoMeter> {
+fn mean_watts(earlier: &ServerSample, later: &ServerSample) -> Result<f64, NoMeter> {
     let (before, now) = (earlier.power.as_ref(), later.power.as_ref());
     now.map_err(Clone::clone)?.mean_since(before.map_err(Clone::clone)?)
 }
 
-fn tile(row: &TileRow<'_>, nic: Option<String>, problem: Option<String>, seconds: f64) -> TileStatus {
-    let TileRow { tile, told, done, now, .. } = row;
+fn tile_status(row: &TileRow<'_>, nic: Option<String>, problem: Option<String>, seconds: f64) -> TileStatus {
+    let TileRow { tile, last_report, done, now, .. } = row;
     let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).clamp(0.0, 1.0);
     let counters = &tile.counters;
     TileStatus {
@@ -120,8 +120,8 @@ fn tile(row: &TileRow<'_>, nic: Option<String>, problem: Option<String>, seconds
         starved: share(done.starved),
         blocked: share(done.blocked),
         prefetched: counters.prefetched.load(Ordering::Relaxed),
-        report: told.as_ref().map(|told| told.report.clone()),
-        report_age_seconds: told.as_ref().map(|told| clock::since(told.at).as_secs_f64()),
+        report: last_report.as_ref().map(|last| last.report.clone()),
+        report_age_seconds: last_report.as_ref().map(|last| clock::since(last.at).as_secs_f64()),
         problem,
     }
 }
@@ -139,9 +139,9 @@ fn tile_problem(row: &TileRow<'_>, began_at: u64, account: bool) -> Option<Strin
     let answers = Answers {
         began_at,
         refused_at: counters.refused_at.load(Ordering::Relaxed),
-        heard_at: row.told.as_ref().map_or(0, |told| told.heard_at),
+        heard_at: row.last_report.as_ref().map_or(0, |last| last.heard_at),
         network: counters.network(),
-        silent: row.told.as_ref().map(|told| clock::since(told.at)).filter(|silent| *silent > SILENT),
+        silent: row.last_report.as_ref().map(|last| clock::since(last.at)).filter(|silent| *silent > SILENT),
     };
     let problem =
         answers.problem(&tile.screen, account, frame_clock::nanos_now()).or_else(|| counters.problem());
@@ -149,11 +149,11 @@ fn tile_problem(row: &TileRow<'_>, began_at: u64, account: bool) -> Option<Strin
 }
 
 /// Frames that were left out, and why.
-fn dropped(done: &TileSample) -> u64 {
+fn frames_left_out(done: &TileSample) -> u64 {
     done.by_disk + done.by_network + done.by_cpu
 }
 
-fn nics(
+fn nic_statuses(
     keeper: &Keeper,
     earlier: &ServerSample,
     later: &ServerSample,
@@ -173,7 +173,7 @@ fn nics(
             continue;
         }
         let problem = if nic.carrier {
-            burden(&nic.name, &tiles, drops, seconds)
+            nic_problem(&nic.name, &tiles, drops, seconds)
         } else {
             Some(format!("{} has no carrier: its tiles go by others, as far as there are some", nic.name))
         };
@@ -194,14 +194,14 @@ fn nics(
 }
 
 /// What a NIC does not carry of what its tiles need.
-fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Option<String> {
+fn nic_problem(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Option<String> {
     let dropped: u64 = tiles.iter().map(|row| row.done.by_network).sum();
     let most = tiles.iter().map(|row| &row.done).max_by_key(|done| done.blocked);
     let lost: u64 = tiles
         .iter()
-        .filter_map(|row| row.told.as_ref())
-        .filter(|told| clock::since(told.at) < Duration::from_secs(2))
-        .map(|told| told.newly_lost)
+        .filter_map(|row| row.last_report.as_ref())
+        .filter(|last| clock::since(last.at) < Duration::from_secs(2))
+        .map(|last| last.newly_lost)
         .fold(0, u64::saturating_add);
     let sent = tiles.iter().map(|row| row.done.bytes).sum::<u64>() as f64 / seconds;
     let carries = show_bits_rate(sent);
@@ -219,7 +219,7 @@ fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Optio
             lately(seconds)
         ));
     }
-    if let Some(Limit::Sink { share, .. }) = most.and_then(|done| waiting(done, seconds)) {
+    if let Some(Limit::Sink { share, .. }) = most.and_then(|done| limit_by_waits(done, seconds)) {
         return Some(format!(
             "{name} is at its limit: its tiles wait for it {:.0} % of the time, at {carries}",
             share * 100.0
@@ -233,7 +233,7 @@ fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Optio
 }
 
 /// What limits a tile, by what its sender waits for.
-fn waiting(done: &TileSample, seconds: f64) -> Option<Limit> {
+fn limit_by_waits(done: &TileSample, seconds: f64) -> Option<Limit> {
     let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).min(1.0);
     let workers = WorkerEvidence {
         count: 1,
@@ -247,7 +247,7 @@ fn waiting(done: &TileSample, seconds: f64) -> Option<Limit> {
 }
 
 /// The stage that cost most frames.
-fn latest<'a>(done: impl Iterator<Item = &'a TileSample>) -> Option<Limit> {
+fn limit_by_frames<'a>(done: impl Iterator<Item = &'a TileSample>) -> Option<Limit> {
     let sum = |sum: LeftOut, done: &TileSample| LeftOut {
         by_disk: sum.by_disk + done.by_disk,
         by_network: sum.by_network + done.by_network,
@@ -257,7 +257,7 @@ fn latest<'a>(done: impl Iterator<Item = &'a TileSample>) -> Option<Limit> {
     judge(&Evidence { route: Route::DisksToNetwork, left_out, ..Evidence::default() }).limits.pop()
 }
 
-fn disks(rows: &[TileRow<'_>], seconds: f64) -> Vec<DiskStatus> {
+fn disk_statuses(rows: &[TileRow<'_>], seconds: f64) -> Vec<DiskStatus> {
     let mut all: Vec<DiskStatus> = Vec::new();
     for row in rows.iter().filter(|row| row.tile.plays) {
         let disk = match all.iter_mut().find(|disk| disk.name == row.tile.disk) {
@@ -291,7 +291,7 @@ fn disks(rows: &[TileRow<'_>], seconds: f64) -> Vec<DiskStatus> {
 /// The stage that costs most frames; or the NIC that is about to.
 fn held_by(rows: &[TileRow<'_>], nics: &[NicStatus], disks: &[DiskStatus], seconds: f64) -> Option<String> {
     let troubled = |nic: &&NicStatus| !nic.tiles.is_empty() && nic.problem.is_some();
-    let Some(limit) = latest(rows.iter().map(|row| &row.done)) else {
+    let Some(limit) = limit_by_frames(rows.iter().map(|row| &row.done)) else {
         return nics.iter().find(troubled).and_then(|nic| nic.problem.clone());
     };
     match limit {
@@ -318,7 +318,7 @@ fn lately(seconds: f64) -> String {
 
 /// Frames of these tiles that were left out.
 fn left_out_on(rows: &[TileRow<'_>], tiles: &[TileId]) -> u64 {
-    rows.iter().filter(|row| tiles.contains(&row.tile.id)).map(|row| dropped(&row.done)).sum()
+    rows.iter().filter(|row| tiles.contains(&row.tile.id)).map(|row| frames_left_out(&row.done)).sum()
 }
 
 /// Version of [`WallStatus`].
@@ -398,13 +398,13 @@ mod tests {
             let kind = |limit: Option<Limit>| -> Option<LimitKind> { limit.map(|limit| limit.kind()) };
             if let Some(LeftOut { by_disk, by_network, by_cpu }) = evidence.left_out {
                 let done = TileSample { by_disk, by_network, by_cpu, ..TileSample::default() };
-                assert_eq!(kind(latest([done].iter())), limited_by, "{name}");
+                assert_eq!(kind(limit_by_frames([done].iter())), limited_by, "{name}");
                 told += 1;
             }
             if let Some(workers) = evidence.workers.filter(|workers| workers.paced) {
                 let (cpu, blocked) = (nanos(workers.busy), nanos(workers.waiting_sink));
                 let done = TileSample { cpu, blocked, ..TileSample::default() };
-                assert_eq!(kind(waiting(&done, 1.0)), limited_by, "{name}");
+                assert_eq!(kind(limit_by_waits(&done, 1.0)), limited_by, "{name}");
                 told += 1;
             }
         }

@@ -139,7 +139,7 @@ fn interface_index(sysroot: &Sysroot, name: &str) -> Option<u32> {
     sysroot.parse(Path::new("/sys/class/net").join(name).join("ifindex")).known().copied()
 }
 
-/// Bytes of a packet of this NIC: as told, else its own.
+/// Bytes of a packet of this NIC: as the user says, else its own.
 pub(crate) fn mtu(sysroot: &Sysroot, nic: &str, asked: Option<u32>) -> u32 {
     let own = || sysroot.parse::<u32>(Path::new("/sys/class/net").join(nic).join("mtu"));
     asked.unwrap_or_else(|| own().known().copied().unwrap_or(USUAL_MTU).min(MOST_MTU))

@@ -33,8 +33,8 @@ pub(crate) struct Others {
 struct BarrierScreens {
     /// The newest tick that all of them hold, and when they did.
     tick: Option<(u64, Instant)>,
-    /// It was told.
-    told: bool,
+    /// The server that leads knows of it.
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -98,20 +98,20 @@ impl Others {
         }
     }
 
-    /// This server's screens with a barrier hold a tick, which is to be told to the server that leads. False:
+    /// This server's screens with a barrier hold a tick, which is to be reported to the server that leads. False:
     /// that one is not there.
     pub(crate) fn hold(&self, tick: u64) -> bool {
         let followed =
             self.lock().iter().any(|other| other.leads && other.heard.is_some() && other.trouble.is_none());
-        *self.held() = BarrierScreens { tick: Some((tick, clock::now())), told: !followed };
+        *self.held() = BarrierScreens { tick: Some((tick, clock::now())), is_reported: !followed };
         followed
     }
 
     /// The tick of that which the server that leads does not know of yet: it does from now on.
     pub(crate) fn newly_held(&self) -> Option<u64> {
         let mut held = self.held();
-        let told = std::mem::replace(&mut held.told, true);
-        held.tick.filter(|_| !told).map(|(tick, _)| tick)
+        let was_reported = std::mem::replace(&mut held.is_reported, true);
+        held.tick.filter(|_| !was_reported).map(|(tick, _)| tick)
     }
 
     /// This server has screens with a barrier.

@@ -138,7 +138,7 @@ const MOST_ZOOM: f64 = 16.0;
 /// The view moved by wall pixels and enlarged about the wall's centre, kept on the movie.
 pub(crate) fn panned(view: View, right: f64, down: f64, zoom: f64, wall: Size, movie: Size) -> View {
     let finite = |value: f64, otherwise: f64| if value.is_finite() { value } else { otherwise };
-    let new = limited(view.zoom * finite(zoom, 1.0).max(0.0), wall, movie);
+    let new = bounded_zoom(view.zoom * finite(zoom, 1.0).max(0.0), wall, movie);
     let centre = |start: f64, moved: f64, length: u32| {
         start + finite(moved, 0.0) / view.zoom + f64::from(length) / 2.0 / view.zoom
             - f64::from(length) / 2.0 / new
@@ -150,7 +150,7 @@ pub(crate) fn panned(view: View, right: f64, down: f64, zoom: f64, wall: Size, m
 /// A wished view kept on the movie: no edge of the movie lies within the wall unless the movie is smaller
 /// than it, and then it lies in the middle.
 pub(crate) fn fitted(view: View, wall: Size, movie: Size) -> View {
-    let zoom = limited(view.zoom, wall, movie);
+    let zoom = bounded_zoom(view.zoom, wall, movie);
     let place = |start: f64, wall: u32, movie: u32| {
         let room = f64::from(movie) - f64::from(wall) / zoom;
         let start = if start.is_finite() { start } else { 0.0 };
@@ -166,7 +166,7 @@ pub(crate) fn fitted(view: View, wall: Size, movie: Size) -> View {
 }
 
 /// From all of the movie on the wall to pixels as large as bricks.
-fn limited(zoom: f64, wall: Size, movie: Size) -> f64 {
+fn bounded_zoom(zoom: f64, wall: Size, movie: Size) -> f64 {
     let whole = (f64::from(wall.width) / f64::from(movie.width))
         .min(f64::from(wall.height) / f64::from(movie.height));
     let zoom = if zoom.is_finite() { zoom.clamp(whole.min(1.0), MOST_ZOOM) } else { 1.0 };

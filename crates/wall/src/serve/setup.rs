@@ -54,7 +54,7 @@ pub(crate) fn predict(
         if grid == movie.manifest.grid { places_of(&keeper.sysroot, machine, movie) } else { Vec::new() };
     // Of the links of loopback and the like the model knows nothing, but of the CPUs.
     let Ok(verdict) = need.judge(machine, &disks, &names, &WallFigures::default()) else {
-        return afford(machine, &need, settings.anyway).map(|()| None);
+        return check_cores(machine, &need, settings.anyway).map(|()| None);
     };
     if verdict.fits == Fits::No && !settings.anyway {
         return Err(Failure::Lacks(format!("{} (--anyway plays what fits)", verdict.sentence)));
@@ -63,7 +63,7 @@ pub(crate) fn predict(
 }
 
 /// Fails where the CPUs alone are too few.
-fn afford(machine: &Machine, need: &WallNeed, anyway: bool) -> Result<(), Failure> {
+fn check_cores(machine: &Machine, need: &WallNeed, anyway: bool) -> Result<(), Failure> {
     let cores = machine.cpu.allowed.known().map_or(machine.cpu.logical.len(), Vec::len) as f64;
     if anyway || need.cpu_cores <= cores {
         return Ok(());

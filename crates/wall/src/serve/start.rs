@@ -75,7 +75,7 @@ pub(crate) struct TileSenderStart {
     pub core: Option<u32>,
     /// By movie; none where the tile's file is not fit to be played.
     pub files: Vec<Option<TileFile>>,
-    /// All of them, for views that are no whole tile.
+    /// All of them, for views that are not a whole tile.
     pub movies: Vec<Movie>,
     pub tile: TileId,
     pub size: Size,

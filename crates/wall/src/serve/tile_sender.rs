@@ -52,7 +52,7 @@ pub(crate) struct TileSender<'a, D: RouteSource> {
     pub sequence: u32,
     /// Frames that fit the pool.
     pub memory: usize,
-    /// For views that are no whole tile.
+    /// For views that are not a whole tile.
     pub composer: Option<Composer>,
 }
 

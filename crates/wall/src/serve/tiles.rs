@@ -34,7 +34,7 @@ pub(crate) struct Tile {
     pub disk: String,
     pub disk_node: Option<u32>,
     place: Mutex<TileRoute>,
-    told: Mutex<Option<LastReport>>,
+    last_report: Mutex<Option<LastReport>>,
 }
 
 /// Which way a tile takes.
@@ -49,12 +49,12 @@ pub(crate) struct TileRoute {
     pub problem: Option<String>,
 }
 
-/// What a screen has told last.
+/// What a screen has reported last.
 #[derive(Clone, Debug)]
 pub(crate) struct LastReport {
     pub report: ScreenReport,
     pub at: Instant,
-    /// When a report told last of datagrams that were new, nanoseconds since 1970; 0: never.
+    /// When a report last had datagrams that were new, nanoseconds since 1970; 0: never.
     pub heard_at: u64,
     /// Datagrams that were lost between this report and the one before.
     pub newly_lost: u64,
@@ -90,7 +90,7 @@ impl Tile {
             disk,
             disk_node,
             place: Mutex::new(place),
-            told: Mutex::new(None),
+            last_report: Mutex::new(None),
         }
     }
 
@@ -144,12 +144,12 @@ impl Tile {
 
     /// Keeps what its screen tells.
     pub(crate) fn tell(&self, report: &ScreenReport) {
-        let mut told = lock(&self.told);
-        let before = told.as_ref().map_or(report.datagrams_lost, |told| told.report.datagrams_lost);
+        let mut last = lock(&self.last_report);
+        let before = last.as_ref().map_or(report.datagrams_lost, |last| last.report.datagrams_lost);
         // A screen that was started again counts from zero.
-        let (had, heard_at) = told.as_ref().map_or((0, 0), |told| (told.report.datagrams, told.heard_at));
+        let (had, heard_at) = last.as_ref().map_or((0, 0), |last| (last.report.datagrams, last.heard_at));
         let hears = report.datagrams > 0 && report.datagrams != had;
-        *told = Some(LastReport {
+        *last = Some(LastReport {
             report: report.clone(),
             at: clock::now(),
             heard_at: if hears { frame_clock::nanos_now() } else { heard_at },
@@ -157,9 +157,9 @@ impl Tile {
         });
     }
 
-    /// What its screen has told last.
-    pub(crate) fn told(&self) -> Option<LastReport> {
-        lock(&self.told).clone()
+    /// What its screen has reported last.
+    pub(crate) fn last_report(&self) -> Option<LastReport> {
+        lock(&self.last_report).clone()
     }
 }
 
@@ -179,11 +179,11 @@ pub(crate) struct Answers {
     pub began_at: u64,
     /// When the host said last that nobody listens.
     pub refused_at: u64,
-    /// When the screen told last of datagrams that it got.
+    /// When the screen last reported datagrams that it got.
     pub heard_at: u64,
     /// Why the network did not take something, and when.
     pub network: Option<(String, u64)>,
-    /// The screen has told something once, and then nothing for so long that it is to be named.
+    /// The screen has reported something once, and then nothing for so long that it is to be named.
     pub silent: Option<Duration>,
 }
 

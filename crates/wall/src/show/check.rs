@@ -47,7 +47,7 @@ struct Waiting {
 /// The frame that belongs to a tick, as far as a screen knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExpectedFrame {
-    /// There is no timeline, or timestamps are no ticks.
+    /// There is no timeline, or timestamps are not ticks.
     Nothing,
     /// The movie stands still then.
     Silence,

@@ -20,7 +20,7 @@ pub struct Description {
     pub rate: Option<FrameRate>,
 }
 
-/// Why a text is no description, or none that can be shown.
+/// Why a text is not a description, or none that can be shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
     #[error("{0} bytes are not a session description")]
@@ -54,15 +54,15 @@ pub fn describe(text: &str) -> Result<Description, DescriptionError> {
         port.split('/').next().and_then(|port| port.parse().ok()).ok_or(lacks("its port is not a number"))?;
     let payload_type =
         kind.parse().ok().filter(|kind| *kind < 128u8).ok_or(lacks("its payload type is not a number"))?;
-    let told = |name: &str| {
+    let attribute = |name: &str| {
         let prefix = format!("a={name}:{payload_type} ");
         of_video.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::trim)
     };
-    let map = told("rtpmap").ok_or(lacks("it has no a=rtpmap for its payload type"))?;
+    let map = attribute("rtpmap").ok_or(lacks("it has no a=rtpmap for its payload type"))?;
     if !map.eq_ignore_ascii_case("raw/90000") {
         return Err(DescriptionError::NotRaw(shortened(map)));
     }
-    let format = told("fmtp").ok_or(lacks("it has no a=fmtp for its payload type"))?;
+    let format = attribute("fmtp").ok_or(lacks("it has no a=fmtp for its payload type"))?;
     let value = |name: &str| {
         format.split(';').filter_map(|pair| pair.split_once('=')).find_map(|(key, value)| {
             // GStreamer's caps carry types, as in `(string)RGB`.

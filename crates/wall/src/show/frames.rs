@@ -11,7 +11,7 @@ use super::deadline::Deadlines;
 use crate::geometry::{PIXEL_BYTES, Size};
 use crate::rtp::Packet;
 
-/// A timestamp further from the newest is no frame of the same run: 10 s of 90 kHz.
+/// A timestamp further from the newest is not a frame of the same run: 10 s of 90 kHz.
 const FAR_UNITS: u32 = 900_000;
 /// So many in a row of another run are believed: the sender has jumped.
 const JUMP: u8 = 4;
@@ -102,7 +102,7 @@ impl Frames {
         self.slots.len()
     }
 
-    /// A slot that was told by `place` or `oldest`.
+    /// A slot that was returned by `place` or `oldest`.
     pub(crate) fn slot(&mut self, index: usize) -> &mut Slot {
         &mut self.slots[index]
     }

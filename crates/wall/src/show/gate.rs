@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 /// A stream that is silent for so long may be followed by another, nanoseconds.
 const SILENCE: i64 = 1_000_000_000;
 
-/// What a server told of the stream.
+/// What a server announced of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub ssrc: u32,

@@ -53,7 +53,7 @@ pub struct ScreenSpec {
     pub tile: Option<TileId>,
     /// Who tells it what to expect.
     pub server: Option<ServerSpec>,
-    /// What was told of the stream beforehand; else it is taken from the server or from the stream itself.
+    /// What the options say of the stream; else it is taken from the server or from the stream itself.
     pub size: Option<Size>,
     pub rate: Option<FrameRate>,
     pub payload_type: Option<u8>,

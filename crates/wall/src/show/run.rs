@@ -74,7 +74,7 @@ impl Listening {
         let begun = clock::now();
         let mut work =
             ScreenWork { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
-        // What came until then is told also when an output has gone.
+        // What came until then is reported also when an output has gone.
         let failure = work.go(stop).err();
         work.screen.finish();
         let problem = work.link.as_ref().and_then(Link::problem);

@@ -68,7 +68,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Made ready; the buffers now, where the size is told.
+    /// Made ready; the buffers now, where the size is known.
     pub fn new(order: ScreenSpec, outputs: Vec<Box<dyn Output>>) -> Screen {
         let latency = order.latency_at(order.rate);
         let mut screen = Screen {
@@ -200,7 +200,7 @@ impl Screen {
         }
     }
 
-    /// The stream has told its size: the datagrams that were kept are placed.
+    /// The stream has shown its size: the datagrams that were kept are placed.
     fn open(&mut self, size: Size) {
         self.set_size(size, Origin::Stream);
         let opening = std::mem::take(&mut self.opening);

@@ -89,7 +89,7 @@ impl Sequence {
         true
     }
 
-    /// It is no stray, no wrap of a narrow sender and no new beginning.
+    /// It is not a stray, no wrap of a narrow sender and no new beginning.
     fn fits(&self, sequence: u32) -> bool {
         let Some((highest, _)) = self.highest else { return true };
         let same_half = sequence >> 16 == highest >> 16;
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((counted, restarts), (Counts { datagrams: 2_000, ..Counts::default() }, 1));
         let (counted, restarts) = counts((0..1_000).chain([0x8000_0000]).chain(1_000..2_000));
         assert_eq!((counted, restarts), (Counts { datagrams: 2_000, doubled: 1, ..Counts::default() }, 0));
-        // A little further back: told from duplicates by their number.
+        // A little further back: told apart from duplicates by their number.
         let (counted, restarts) = counts((0..5_000).chain(0..5_000));
         assert_eq!((counted.lost, counted.datagrams + counted.doubled, restarts), (0, 10_000, 1));
         assert_eq!(counted.doubled, 0, "{counted:?}");
@@ -277,7 +277,7 @@ mod tests {
                 highest = highest.max(Some(*index));
             }
             let counted = sequence.counts();
-            // Between the first that came and the highest; what was before the first is no loss.
+            // Between the first that came and the highest; what was before the first is not loss.
             let first = arriving.first().map_or(0, |first| first.1);
             let span = highest.map_or(0, |highest| u64::from(highest - first) + 1);
             let within = seen.iter().filter(|index| **index >= first).count() as u64;

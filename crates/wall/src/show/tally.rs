@@ -41,7 +41,7 @@ pub(crate) struct ScreenTally {
     pub newest_presented_ms: Option<f64>,
     /// When the first and the last datagram of a stream came, nanoseconds since 1970.
     pub span: Option<(i64, i64)>,
-    /// The server has told what to expect.
+    /// The server has announced what to expect.
     pub assigned: bool,
     pub socket_drops: u64,
     pub problems: Vec<String>,

@@ -174,7 +174,7 @@ fn queue_of_irq(name: &str) -> Option<u32> {
     let name = name.split('@').next()?;
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let number = name[name.len() - digits..].parse().ok()?;
-    // `virtio2` and `eth0` alone are no queues.
+    // `virtio2` and `eth0` alone are not queues.
     let letters = name[..name.len() - digits].to_ascii_lowercase();
     let queue = ["comp", "txrx", "rx", "tx", "input", "output", "queue", "q", "ring", "ch", "fp"];
     let letters = letters.trim_end_matches(['-', '.', '_']);

@@ -44,7 +44,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-/// Connections at once that are no event streams.
+/// Connections at once that are not event streams.
 const CONNECTIONS: usize = 128;
 /// Event streams at once: one for each tab that is in sight.
 const STREAMS: usize = 64;
@@ -161,7 +161,7 @@ impl PageState {
             Some(_) => Some(token::wanted()),
             None => self
                 .guard
-                .origin(headers)
+                .check_origin(headers)
                 .err()
                 .map(|why| linerate_web::sentence(StatusCode::FORBIDDEN, &why)),
         }

@@ -67,7 +67,7 @@ fn turn(
             state.down = draw(owned, latest, &state, theme, note)?;
             stale = false;
         }
-        // A changed size is no key: crossterm is asked each time.
+        // A changed size is not a key: crossterm is asked each time.
         owned.wait_key(POLL_INTERVAL)?;
         if !poll(Duration::ZERO)? {
             continue;

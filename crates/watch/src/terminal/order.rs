@@ -5,7 +5,7 @@ use super::state::View;
 use crate::history::{SeriesKind, Span};
 use crate::model::{DiskRates, NicDirection, NicRates};
 
-/// Drivers of interfaces that are no hardware (`ethtool -i`).
+/// Drivers of interfaces that are not hardware (`ethtool -i`).
 const VIRTUAL: [&str; 14] = [
     "veth",
     "bridge",

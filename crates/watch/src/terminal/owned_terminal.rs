@@ -118,7 +118,7 @@ fn give_back() {
 /// Where the size is not known.
 const USUAL_SIZE: (usize, usize) = (80, 24);
 
-/// Columns and rows of the terminal now; none where this is no terminal.
+/// Columns and rows of the terminal now; none where this is not a terminal.
 pub fn size(of: impl AsFd) -> Option<(usize, usize)> {
     let (width, height) = terminal_size::terminal_size_of(of)?;
     Some((width.0.into(), height.0.into()))

@@ -160,7 +160,7 @@ fn row(view: &View<'_>, process: &ProcessRates, width: usize) -> Line<'static> {
         false => vec![(TextRole::Plain, both(read, written)), (TextRole::Plain, both(sent, received))],
     };
     for (role, rate) in rates {
-        // A way that moves nothing is no figure to read.
+        // A way that moves nothing is not a figure to read.
         let text = if rate == Some(0.0) { String::new() } else { bytes(rate) };
         spans.push(piece(theme, role, format!(" {text:>9}")));
     }

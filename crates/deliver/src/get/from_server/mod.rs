@@ -6,9 +6,8 @@
 
 mod server_bytes;
 
-use super::error::GetError;
 use super::remote::{self, Remote, RemoteFile};
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::evidence::measurement_of;
 use crate::flow_sockets::FlowSockets;
 use crate::http::url::HttpUrl;
@@ -49,6 +48,8 @@ const LEAST_BYTES: u64 = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// TCP and the server find their rate in so long.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// A disk keeps what came within this; beyond what a storing thread waits for it itself.
+const SETTLING: Duration = Duration::from_secs(32);
 /// A window, where the user names none, seconds.
 const WINDOW_SECONDS: f64 = 2.0;
 
@@ -56,7 +57,7 @@ const WINDOW_SECONDS: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub struct ServerFlowSpec {
     pub url: HttpUrl,
-    /// With its flow, sinks, workers, windows and rate limit; the URL is no source or peer of it yet.
+    /// With its flow, sinks, workers, windows and rate limit; the URL is not a source or peer of it yet.
     pub goal: Goal,
     pub sink_space: StorageLimits,
     pub token: Option<BearerToken>,
@@ -107,7 +108,7 @@ fn probe_file(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure>
     let settings = spec.settings(stop);
     let mut connection: Option<HttpConnection<'_>> = None;
     let found = remote::probe(&mut connection, &settings, &spec.url).map_err(|error| match error {
-        GetError::Interrupted => Failure::Interrupted,
+        TransferError::Interrupted => Failure::Interrupted,
         error => Failure::lacks(format!("source {error}")),
     })?;
     let file = match found {
@@ -129,7 +130,7 @@ fn probe_file(spec: &ServerFlowSpec, stop: &Stop) -> Result<RemoteFile, Failure>
     Ok(file)
 }
 
-/// What was seen.
+/// What the windows showed, and how the bytes came.
 struct ServerObservation {
     window: WindowObservation,
     /// The interfaces that its connections used.
@@ -210,9 +211,6 @@ impl ServerObservation {
     }
 }
 
-/// A disk keeps what came within this; beyond what a storing thread waits for it itself.
-const SETTLING: Duration = Duration::from_secs(32);
-
 /// Why a flow from a server was not measured, or ended early: one sentence of the result.
 #[derive(Debug, Error)]
 enum ServerFlowError {
@@ -231,7 +229,7 @@ struct ServerWorkers<'a> {
     running: RunningWorkers<'a>,
     stores: Vec<Arc<SinkStore>>,
     sockets: Arc<FlowSockets>,
-    /// All was measured.
+    /// Ends once all was measured: the readers stop then.
     settled: Arc<Stop>,
 }
 

@@ -1,9 +1,8 @@
 //! The bytes of a file of a server without an end: part after part, over a connection of its own.
 
-use super::super::error::GetError;
 use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::flow_sockets::FlowSockets;
 use crate::get::remote::{AHEAD_BYTES, begin_part, range_lines};
 use crate::http::ranges::ByteRange;
@@ -68,7 +67,7 @@ struct AheadPart {
 impl Read for PartReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.read_part(into).map_err(|error| match error {
-            // What a server does once all was measured is no failure: its reader looks whether to stop.
+            // What a server does once all was measured is not a failure: its reader looks whether to stop.
             _ if self.settings.stop.is_ended() => io::ErrorKind::WouldBlock.into(),
             error => io::Error::other(error.to_string()),
         })
@@ -76,12 +75,12 @@ impl Read for PartReader<'_> {
 }
 
 impl PartReader<'_> {
-    fn read_part(&mut self, into: &mut [u8]) -> Result<usize, GetError> {
+    fn read_part(&mut self, into: &mut [u8]) -> Result<usize, TransferError> {
         if self.left == 0 {
             self.begin_next_part()?;
         }
         let url = &self.file.url;
-        let broken = || GetError::CutShort { url: url.to_string(), missing: self.left };
+        let broken = || TransferError::CutShort { url: url.to_string(), missing: self.left };
         let Some(connection) = self.connection.as_mut() else { return Err(broken()) };
         let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = connection.read(&mut into[..most], url)?;
@@ -98,7 +97,7 @@ impl PartReader<'_> {
         Ok(read)
     }
 
-    fn begin_next_part(&mut self) -> Result<(), GetError> {
+    fn begin_next_part(&mut self) -> Result<(), TransferError> {
         let AheadPart { part, is_asked } = self.ahead.take().unwrap_or_else(|| AheadPart {
             part: next_part(self.file, &mut self.next, self.step),
             is_asked: false,

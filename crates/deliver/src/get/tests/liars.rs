@@ -1,8 +1,8 @@
 //! Servers of which each lies in its own way, all the time: what comes of it is a sentence, in its time, and no file.
 
-use super::super::error::GetError;
 use super::super::plan::WantedFile;
 use super::{SERVER, TIMEOUT, fetched};
+use crate::client::TransferError;
 use crate::http::head::RequestHead;
 use crate::tests::network::{Answering, Answers, FarEnd, Sent};
 use crate::tests::server::head_of;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// What comes of a file that such a server has, how long that takes, and how often it is connected to.
-fn ended(answer: impl FnMut(&RequestHead, &mut Answers) + Clone + 'static) -> (GetError, Duration, u32) {
+fn ended(answer: impl FnMut(&RequestHead, &mut Answers) + Clone + 'static) -> (TransferError, Duration, u32) {
     let (folder, clock, connections) = (folder_in_memory(), SimulatedClock::new(), Rc::new(Cell::new(0)));
     let counted = Rc::clone(&connections);
     let url = format!("{SERVER}/file").parse().expect("a URL");
@@ -96,7 +96,7 @@ fn a_server_that_is_always_busy_is_given_up() {
             counted.set(counted.get() + 1);
             empty(503, &format!("Server: linerate/1\r\nRetry-After: {seconds}\r\n"), answers);
         });
-        assert!(matches!(error, GetError::Overloaded { .. }), "{error}");
+        assert!(matches!(error, TransferError::AlwaysBusy { .. }), "{error}");
         assert!(
             requests.contains(&asked.get()) && connections == 1,
             "{seconds}: {} {connections}",
@@ -104,6 +104,20 @@ fn a_server_that_is_always_busy_is_given_up() {
         );
         assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{seconds}: {time:?}");
     }
+}
+
+#[test]
+fn a_server_that_is_busy_at_the_end_of_a_file_is_waited_for_once() {
+    let heads = Rc::new(Cell::new(0));
+    let (error, time, _) = ended(move |head, answers| {
+        heads.set(heads.get() + u32::from(head.method == "HEAD"));
+        match heads.get() {
+            1 => then(head, answers, "ETag: \"a\"\r\nContent-Length: 2000000\r\n", &[0; 2_000_000]),
+            _ => empty(503, "Server: linerate/1\r\nRetry-After: 7\r\n", answers),
+        }
+    });
+    assert!(matches!(error, TransferError::AlwaysBusy { .. }), "{error}");
+    assert!(time >= Duration::from_secs(300) && time < Duration::from_secs(311), "{time:?}");
 }
 
 /// The address that has the file is gone, in the middle of it or at its end, and the other one of the name has another
@@ -128,7 +142,7 @@ fn an_address_with_another_copy_is_not_asked_without_end() {
             (connections % 2 == 1).then(|| Box::new(Answering(answer)) as Box<dyn FarEnd>)
         };
         let (_, errors, ..) = fetched(vec![wanted], accept, &SimulatedClock::new());
-        assert!(matches!(errors[..], [GetError::OtherCopy { .. }]), "{errors:?}");
+        assert!(matches!(errors[..], [TransferError::OtherCopy { .. }]), "{errors:?}");
     }
 }
 

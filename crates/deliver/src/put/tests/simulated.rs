@@ -32,8 +32,8 @@ const RUNS_A_MINUTE: f64 = 2_000.0;
 const FAULTY_STARTS: u32 = 5;
 /// Without progress for so long a connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What one fault costs at most: a connection without progress, a wait, a server that is away.
-const TIME_OF_FAULT: Duration = TIMEOUT.saturating_add(Duration::from_secs(7));
+/// What one fault costs at most: a connection without progress, the longest wait that a server may ask for, a wait.
+const TIME_OF_FAULT: Duration = TIMEOUT.saturating_add(Duration::from_secs(12));
 /// A file of more bytes is gone on with.
 const RESUMED_BYTES: u64 = 1 << 20;
 /// Of a file in one start.
@@ -43,7 +43,7 @@ const FAULTS: &[Fault] = {
     use Fault::*;
     &[
         Ends, Resets, Silent, Dies, NoHttp, Cut, Cut, Cut, Cut, Cut, Cut, Flipped, Flipped, Flipped, Changes,
-        Interrupt, Code500, Code503, Code404, Code403,
+        Interrupt, Code500, Code503, Code404, Code403, Busy, Busy,
     ]
 };
 
@@ -169,6 +169,6 @@ fn whatever_ends_its_starts_what_is_put_has_the_bytes_of_its_file() {
 #[test]
 fn seeds_find_each_bug_that_is_planted_in_what_is_put() {
     use PlantedBug::*;
-    let bugs = [NoWait, EndlessTries, SumNotCompared, ChangeUnnoticed, SentForNothingCounts];
+    let bugs = [NoWait, EndlessTries, BusyAskedAtOnce, SumNotCompared, ChangeUnnoticed, SentForNothingCounts];
     find_each(&bugs, RUNS / 20, runs);
 }

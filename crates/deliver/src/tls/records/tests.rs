@@ -1,5 +1,5 @@
 use super::super::stream::{ClientHandshake, TlsClientStream};
-use super::super::{ClientTls, provider};
+use super::super::{ClientTls, crypto_provider};
 use super::*;
 use crate::tls::{Fingerprint, server};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn connected<T: Send + 'static>(
     version: &'static SupportedProtocolVersion,
     serve: impl FnOnce(ServerStream) -> T + Send + 'static,
 ) -> Option<(TlsClientStream, thread::JoinHandle<T>)> {
-    let Ok(provider) = provider() else {
+    let Ok(provider) = crypto_provider() else {
         eprintln!("skipped: this CPU has not what TLS needs");
         return None;
     };
@@ -137,7 +137,7 @@ fn new_keys_in_the_middle_end_the_connection() {
     server.join().expect("served");
 }
 
-/// What is no record of this connection, behind two that are: an error, and never a byte of it.
+/// What is not a record of this connection, behind two that are: an error, and never a byte of it.
 #[test]
 fn bytes_of_others_are_refused() {
     for forged in [

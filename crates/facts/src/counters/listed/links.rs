@@ -54,7 +54,7 @@ pub fn ip_links(text: &str) -> Option<NetworkCounters> {
                 mtu,
                 ..InterfaceCounters::default()
             });
-        } else if let Some(head) = head(line) {
+        } else if let Some(head) = columns_of_head(line) {
             columns = head;
         } else if let (Some(one), false) = (interfaces.last_mut(), columns.is_empty()) {
             let values = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
@@ -84,7 +84,7 @@ pub fn interface_line(line: &str) -> Option<(&str, Option<u64>)> {
 }
 
 /// The columns of a head, those without a name of sysfs as none.
-fn head(line: &str) -> Option<Vec<Option<&'static str>>> {
+fn columns_of_head(line: &str) -> Option<Vec<Option<&'static str>>> {
     let line = line.trim();
     let (side, rest) = line.split_at_checked(2).filter(|(side, _)| matches!(*side, "RX" | "TX"))?;
     let rest = rest.strip_prefix(" errors:").or(rest.strip_prefix(':'))?;
@@ -131,7 +131,7 @@ pub fn tc_qdiscs(text: &str) -> Option<NetworkCounters> {
             Fact::Known(all) => all.last_mut(),
             Fact::Unknown { .. } => None,
         }) {
-            counted(&words, discipline);
+            read_discipline(&words, discipline);
         }
     }
     for one in &mut interfaces {
@@ -160,7 +160,7 @@ fn discipline_head(words: &[&str]) -> Option<(String, QdiscCounters)> {
     Some((named(after("dev")?)?, discipline))
 }
 
-fn counted(words: &[&str], discipline: &mut QdiscCounters) {
+fn read_discipline(words: &[&str], discipline: &mut QdiscCounters) {
     let number = |text: &str| {
         let digits: String = text.chars().filter(char::is_ascii_digit).collect();
         digits.parse::<u64>().ok()

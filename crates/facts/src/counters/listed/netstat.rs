@@ -26,7 +26,7 @@ pub fn netstat(text: &str) -> Option<NetworkCounters> {
         if let (true, Some(name)) = (begins, line.strip_suffix(':').filter(|name| named(name).is_some())) {
             group = Some(name);
         } else if let Some((group, (name, value))) =
-            group.and_then(|group| Some((group, counted(group, line)?)))
+            group.and_then(|group| Some((group, parse_count_line(group, line)?)))
         {
             if left == 0 {
                 break;
@@ -38,8 +38,8 @@ pub fn netstat(text: &str) -> Option<NetworkCounters> {
     (!groups.is_empty()).then(|| NetworkCounters { snmp: Fact::Known(groups), ..NetworkCounters::default() })
 }
 
-/// A line of a group. Those of histograms (`echo replies: 45`) are no counters of the kernel's names.
-fn counted(group: &str, line: &str) -> Option<(String, Fact<u64>)> {
+/// A line of a group. Those of histograms (`echo replies: 45`) are not counters of the kernel's names.
+fn parse_count_line(group: &str, line: &str) -> Option<(String, Fact<u64>)> {
     if let Some((name, value)) = line.split_once(": ").filter(|(name, _)| !name.contains(' ')) {
         return Some((named(name)?, count(value.trim())));
     }

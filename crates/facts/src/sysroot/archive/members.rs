@@ -26,7 +26,7 @@ pub(super) struct LeftOut {
 impl LeftOut {
     fn add(&mut self, path: &[u8], why: &str) {
         if self.named.len() < MOST_NAMED {
-            self.named.push(format!("{} ({why})", shorten(path)));
+            self.named.push(format!("{} ({why})", shown_path(path)));
         } else {
             self.more += 1;
         }
@@ -69,8 +69,8 @@ pub(super) fn read(
             return Err(ArchiveError::TooMany(limits.members));
         }
         let name = entry.path_bytes().into_owned();
-        before = shorten(&name);
-        let path = match inside(&name, limits) {
+        before = shown_path(&name);
+        let path = match path_in_tree(&name, limits) {
             Ok(path) => path,
             Err(why) => {
                 left_out.add(&name, why);
@@ -129,7 +129,7 @@ fn read_past(entry: &mut impl Read, budget: &Budget) -> io::Result<()> {
 }
 
 /// The path of a member without a leading slash; the error says why it has none in the tree.
-fn inside(name: &[u8], limits: &ArchiveLimits) -> Result<PathBuf, &'static str> {
+fn path_in_tree(name: &[u8], limits: &ArchiveLimits) -> Result<PathBuf, &'static str> {
     use std::os::unix::ffi::OsStrExt;
     if name.len() > limits.path_bytes {
         return Err("its path is too long");
@@ -164,7 +164,7 @@ fn what_it_is(kind: EntryType) -> &'static str {
     }
 }
 
-fn shorten(path: &[u8]) -> String {
+fn shown_path(path: &[u8]) -> String {
     let text = String::from_utf8_lossy(path);
     match text.chars().count() {
         0..=120 => text.into_owned(),

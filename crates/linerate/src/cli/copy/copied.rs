@@ -6,8 +6,7 @@ use crate::cli::arguments::TransferArgs;
 use crate::cli::output::Output;
 use crate::cli::saving::keep;
 use crate::cli::transfer::{complain_of, not_moved};
-use linerate_deliver::TransferEnd;
-use linerate_deliver::get::GetError;
+use linerate_deliver::{TransferEnd, TransferError};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
@@ -43,7 +42,7 @@ impl Copied {
             }
             Err(why) => {
                 // Which is why the half here ended.
-                run.errors.retain(|error| *error != GetError::Interrupted.to_string());
+                run.errors.retain(|error| *error != TransferError::Interrupted.to_string());
                 run.errors.push(why + "; the same command goes on where it ended");
             }
         }

@@ -6,11 +6,11 @@
 
 use super::message::{FileCounts, HalfEnd, ReceiveSpec, SendSpec};
 use linerate_deliver::archived::AttributeFailures;
-use linerate_deliver::get::{ExcludedNames, FileSelection, GetError, GetSpec, fetch, find, same_place};
+use linerate_deliver::get::{ExcludedNames, FileSelection, GetSpec, fetch, find, same_place};
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::serve::{BearerToken, FileServer, FileServerSettings, ServedTree};
 use linerate_deliver::tls::{ServerTls, TlsTrust};
-use linerate_deliver::{AwaitedConnections, ProgressWatch, TransferEnd, TransferProgress};
+use linerate_deliver::{AwaitedConnections, ProgressWatch, TransferEnd, TransferError, TransferProgress};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
@@ -135,7 +135,7 @@ pub(super) fn receive(
     // Its address says nothing to a user: names are below the sources.
     let top = get.urls[0].to_string();
     let mut found = find(&get, stop).map_err(|error| match error {
-        GetError::Interrupted => Failure::Interrupted,
+        TransferError::Interrupted => Failure::Interrupted,
         error => Failure::Lacks(error.to_string().replace(&top, "")),
     })?;
     if spec.streams.is_none() {

@@ -59,7 +59,7 @@ pub(super) struct ReceiveSpec {
     pub(super) destination: OsString,
     /// The destination is a folder in any case: what comes is what is in one.
     pub(super) is_contents: bool,
-    /// The destination is no folder: what comes has no name of its own.
+    /// The destination is not a folder: what comes has no name of its own.
     pub(super) is_standard_input: bool,
     /// What names have beside their content is kept.
     pub(super) is_archive: bool,

@@ -26,7 +26,6 @@ use std::time::Duration;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows what happens on a terminal; elsewhere it is silent.
-#[derive(Debug)]
 pub(super) struct Progress {
     panel: Option<StatusPanel>,
     log: Option<IntervalLog>,

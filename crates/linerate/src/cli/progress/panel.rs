@@ -22,7 +22,6 @@ use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
 use linerate_watch::terminal::{Theme, size_or_usual};
 use linerate_watch::{LiveWatch, WatchSpec};
 use signal_hook::consts::SIGCONT;
-use std::fmt;
 use std::io::stderr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -62,7 +61,6 @@ struct SharedProgress {
 }
 
 /// The panel of a command, until it is finished or dropped.
-#[derive(Debug)]
 pub(super) struct StatusPanel {
     shared: Arc<SharedProgress>,
     machine: Option<MachineView>,
@@ -275,12 +273,6 @@ pub(in crate::cli) struct MachineView {
     stop: Arc<Stop>,
 }
 
-impl fmt::Debug for MachineView {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("MachineView").finish_non_exhaustive()
-    }
-}
-
 impl MachineView {
     /// Samples once a second, on a thread of its own; none where the system gives none.
     pub(in crate::cli) fn start() -> Option<MachineView> {
@@ -321,7 +313,7 @@ impl MachineView {
     }
 }
 
-/// CPU time of this thread since it was last counted is no cost of what is measured.
+/// CPU time of this thread since it was last counted is not a cost of what is measured.
 fn count_as_onlooker(counted: &mut Duration) {
     let now = thread_cpu();
     looked_on(now.saturating_sub(*counted));

@@ -240,7 +240,7 @@ struct View {
 }
 
 impl View {
-    /// Where standard error is no terminal, or the result is a program's, nothing is shown.
+    /// Where standard error is not a terminal, or the result is a program's, nothing is shown.
     fn of(glasses: Vec<Glass>, json: bool) -> Option<View> {
         (!json && stderr().is_terminal()).then_some(View { glasses })
     }

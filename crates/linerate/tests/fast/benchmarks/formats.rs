@@ -48,7 +48,7 @@ fn mixed() -> linerate::run::Run {
     run
 }
 
-/// Every path to a value that is no map, with the kind of the value.
+/// Every path to a value that is not a map, with the kind of the value.
 fn paths(value: &Value, at: &str, found: &mut BTreeSet<(String, &'static str)>) {
     let kind = match value {
         Value::Object(map) => {

@@ -112,7 +112,7 @@ fn in_the_findings(name: &str, tree: &Topology, links: &[LinkEnds], compared: &m
     let findings = map_findings(tree.machine);
     let named = |ids: &[&str]| -> BTreeSet<String> {
         let own = findings.iter().filter(|one| ids.contains(&one.id.as_str()));
-        // What the card alone could do is no statement about the link.
+        // What the card alone could do is not a statement about the link.
         let own = own.filter(|one| one.evidence.get("both_ends").is_some());
         let devices = own.filter_map(|one| one.evidence["devices"].as_array()).flatten();
         devices.filter_map(|device| device.as_str()).map(str::to_string).collect()

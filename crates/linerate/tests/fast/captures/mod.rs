@@ -1,5 +1,5 @@
 //! The probe against recorded trees of real machines and what other tools read from the same trees: hwloc's
-//! `lstopo` and node_exporter. The captures are no part of this project: without them (`LINERATE_CAPTURES`,
+//! `lstopo` and node_exporter. The captures are not part of this project: without them (`LINERATE_CAPTURES`,
 //! or `../shared/captures` beside the workspace) these tests are skipped and say so.
 
 mod links;
@@ -180,7 +180,7 @@ fn all_links_of_a_machine_with_eight_accelerators() {
     let get = |address: &str| machine.pci.iter().find(|d| d.address == address).expect("the device");
     let wide = PciLink { gt_per_second: 8.0, width: 16 };
     assert_eq!(get("0000:1a:00.0").link.known(), Some(&wide));
-    // The on-chip X722: a link that is no real limit, as the hardware tells it.
+    // The on-chip X722: a link that is not a real limit, as the hardware tells it.
     assert_eq!(get("0000:60:00.0").link.known(), Some(&PciLink { gt_per_second: 2.5, width: 1 }));
     let findings = map_findings(&machine);
     assert!(findings.iter().all(|one| !one.id.starts_with("pcie-")), "{findings:?}");

@@ -162,7 +162,7 @@ fn curl_asks_for_several_at_once_and_for_what_has_changed() {
     }
 }
 
-/// Requests over one connection, conditions, a part, and a status that is no success.
+/// Requests over one connection, conditions, a part, and a status that is not a success.
 #[test]
 fn pythons_own_client_is_understood() {
     if !has("python3") {

@@ -304,7 +304,7 @@ fn without_a_token_only_names_that_nobody_else_owns_are_answered() {
     let (status, report, errors) =
         get_json(&[&format!("http://127.1:{port}/file"), "--output", text(folder.path())]);
     assert!(status == Some(0) || errors.contains("421"), "{errors} {report}");
-    // Who has the token is no page of another site.
+    // Who has the token is not a page of another site.
     let token = folder.path().join("token");
     write_secret(&token, "0123456789abcdef0123\n");
     let server = Served::start(&[&data], &["--token-file", text(&token)]);

@@ -359,7 +359,7 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
     find_each_other(&folder, &["--rendezvous", &file], &[("PMI_RANK", ""), ("PMI_SIZE", "3")]);
 }
 
-/// From a login node Open MPI says where the launcher is, which is no rank: here an address that nobody has.
+/// From a login node Open MPI says where the launcher is, which is not a rank: here an address that nobody has.
 #[test]
 fn ranks_of_a_job_find_each_other_by_the_home_folder() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -70,7 +70,7 @@ fn evidence_keys_are_texts_from_outside_too() {
     assert!(page.contains("&lt;i&gt;") && !page.contains("<i>"));
 }
 
-/// A number that is none, as words of the page. (`inf` within a word is no number.)
+/// A number that is none, as words of the page. (`inf` within a word is not a number.)
 fn broken_number(text: &str) -> Option<String> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words.into_iter().find(|word| ["NaN", "nan", "inf", "Infinity"].contains(word)).map(String::from)

@@ -122,7 +122,7 @@ fn columns_that_are_unknown_throughout_are_left_out() {
     assert_eq!((columns(&unknown), columns(&known)), (Some(false), Some(true)));
 }
 
-/// Standard output that is no terminal gets every cell whole.
+/// Standard output that is not a terminal gets every cell whole.
 #[test]
 fn output_that_is_no_screen_is_not_cut() {
     for (name, run) in samples::all() {

@@ -73,7 +73,7 @@ fn what_is_not_understood_is_refused_and_too_much_is_closed() {
         "JSON has no NaN"
     );
     client.ask(&ControlRequest::Play, PATIENCE).expect("the connection goes on");
-    // Beyond 64 KiB it is no request.
+    // Beyond 64 KiB it is not a request.
     client.send(&ControlRequest::Open { movie: "x".repeat(70_000) }).expect("sent");
     let why = ending(&mut client);
     assert!(why.contains("closed") || why.contains("lost"), "{why}");

@@ -31,7 +31,7 @@ fn played(lab: &Lab, folder: &Path, latency: &str) -> (Value, Vec<ScreenReport>)
     let to = [0, 1].map(|at| format!("{}={peer}:{}", tiles[at], PORTS[at]));
     let line = format!("-- {program} wall serve {movie} --seconds 4 --json --page none --key-file {key}");
     let serve: Vec<&str> = line.split(' ').collect();
-    // Frames that a busy machine left out are no success; what became of the others counts here.
+    // Frames that a busy machine left out are not a success; what became of the others counts here.
     let words = [&serve[..], &["--screen", &to[0], "--screen", &to[1]]].concat();
     let served = lab.command("run", &words).ended();
     let server = served.json();

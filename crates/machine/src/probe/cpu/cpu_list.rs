@@ -21,7 +21,7 @@ pub fn read(sysroot: &Sysroot, list: impl AsRef<Path>, mask: impl AsRef<Path>) -
     }
 }
 
-/// `0-3,8` as ascending ids; empty text is the empty set; `None` where it is no list.
+/// `0-3,8` as ascending ids; empty text is the empty set; `None` where it is not a list.
 pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut ids = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -84,7 +84,7 @@ pub(crate) mod as_text {
         ids.clone().map(|ids| show(&ids)).serialize(to)
     }
 
-    /// For `#[serde(with = …)]`; text that is no list is an error.
+    /// For `#[serde(with = …)]`; text that is not a list is an error.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fact<Vec<u32>>, D::Error> {
         match Fact::<String>::deserialize(from)? {
             Fact::Known(text) => {

@@ -238,7 +238,7 @@ pub(super) fn from_mdadm(text: &str) -> Option<Machine> {
     Some(Machine { disks: vec![disk], ..Machine::default() })
 }
 
-/// `       0       8       16        0      active sync   /dev/sdb`; spares and failed ones are no members.
+/// `       0       8       16        0      active sync   /dev/sdb`; spares and failed ones are not members.
 fn member(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let place = words.get(3)?.parse::<u32>().is_ok() && words.first()?.parse::<u32>().is_ok();

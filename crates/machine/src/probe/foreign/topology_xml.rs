@@ -74,11 +74,11 @@ fn line(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Sets of more are no server's.
+/// Sets of more are not a server's.
 const MOST_BITS: usize = 65_536;
 
 /// Numbers in a set, ascending: `0x00000303,,0x03030303` (hwloc; an empty word is 0) or `00000000,000000ff`
-/// (NCCL). `None` where it is no set; an endless one (`0xf...f`) is none, too.
+/// (NCCL). `None` where it is not a set; an endless one (`0xf...f`) is none, too.
 pub(crate) fn parse_set(text: &str) -> Option<Vec<u32>> {
     let words: Vec<&str> = text.trim().split(',').collect();
     if words.len() > MOST_BITS / 32 {

@@ -118,7 +118,7 @@ const DEVICE_WORDS: [(&[&str], u32); 7] = [
 const CLASS_NAMES: &str = include_str!("classes.txt");
 
 /// `00:1f.2 "SATA controller [0106]" "Intel [8086]" "A chip [2922]" -r02 -p01 "Dell" "A board"`: the same in the form for people.
-/// None: it is no such line.
+/// None: it is not such a line.
 pub(super) fn line(text: &str) -> Option<String> {
     let (address, rest) = text.split_once(" \"")?;
     let mut quoted = rest.split('"').step_by(2);
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((head.class, head.vendor, head.device), (Some(0x0b4000), None, Some(0x00e0)));
         let (_, head) = of("6b:00.0 Unassigned class [ff00]: Intel Corporation Device 0d93");
         assert_eq!((head.class, head.device), (Some(0xff0000), Some(0x0d93)));
-        // “Ultra 3000” is no device id.
+        // “Ultra 3000” is not a device id.
         let (_, head) = of("00:00.0 Strange thing: Maker Ultra 3000");
         assert_eq!((head.class, head.device), (None, None));
     }

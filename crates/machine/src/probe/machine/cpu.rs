@@ -231,7 +231,7 @@ pub struct MemoryModule {
 }
 
 impl MemoryModule {
-    /// Something is in the slot. A size that the firmware does not know is no module.
+    /// Something is in the slot. A size that the firmware does not know is not a module.
     pub fn populated(&self) -> bool {
         self.size_bytes.known().is_some_and(|bytes| *bytes > 0)
     }

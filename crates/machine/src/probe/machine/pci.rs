@@ -35,7 +35,7 @@ pub struct PciDevice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_name: Option<String>,
     /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a
-    /// bridge, where it is no formality.
+    /// bridge, where it is not a formality.
     pub parallel: Fact<ParallelBus>,
     /// A GPU and a NIC that both have it exchange bytes without the host's memory (GPUDirect RDMA), as NCCL reports.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -137,7 +137,7 @@ pub struct Array {
     pub degraded: Fact<u32>,
     /// Bytes of data in a stripe: chunk × `data_disks`.
     pub stripe_bytes: Fact<u64>,
-    /// How many times each byte is stored; parity is no copy.
+    /// How many times each byte is stored; parity is not a copy.
     pub copies: Fact<u32>,
     /// How chunks and copies are placed: `near=2`, `far=2`, `offset=2` of raid10, `left-symmetric` … of raid5
     /// and raid6.

@@ -24,7 +24,7 @@ pub(crate) fn read(ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> Nic
         Ok(ethtool) => ethtool,
         Err(why) => return unknown(&why.to_string()),
     };
-    // A bond writes the version of its interface to ifenslave there, which is no firmware.
+    // A bond writes the version of its interface to ifenslave there, which is not firmware.
     let driver = ethtool.driver(name);
     let rings = ethtool.rings(name);
     let coalescing = ethtool.coalescing(name);

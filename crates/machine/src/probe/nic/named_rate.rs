@@ -1,7 +1,7 @@
 //! The rate of a network card by what it is called: `82599ES 10-Gigabit SFI/SFP+`, `XL710 for 40GbE QSFP+`,
 //! `ConnectX-6 Dx EN adapter card, 100GbE`. A name without a rate gives none.
 
-/// Rates that a port can have, in Mb/s: `82571GB` is no rate.
+/// Rates that a port can have, in Mb/s: `82571GB` is not a rate.
 const PORTS: [u64; 15] = [
     10, 100, 1_000, 2_500, 5_000, 10_000, 20_000, 25_000, 40_000, 50_000, 56_000, 100_000, 200_000, 400_000,
     800_000,

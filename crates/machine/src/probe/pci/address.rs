@@ -107,15 +107,8 @@ mod tests {
         assert_eq!(at("0000:5f:03.0").to_string(), "0000:5f:03.0");
         assert_eq!(at("10000:00:04.0").to_string(), "10000:00:04.0");
         assert_eq!(Address::parse_short("5f:03.0"), Some(at("0000:5f:03.0")));
-        for name in [
-            "",
-            "0:5f:03.0",
-            "0000:5f:3.0",
-            "0000:5f:03",
-            "0000:5f:03.x",
-            "+000:5f:03.0",
-            "123456789:00:00.0",
-        ] {
+        for name in " 0:5f:03.0 0000:5f:3.0 0000:5f:03 0000:5f:03.x +000:5f:03.0 123456789:00:00.0".split(' ')
+        {
             assert_eq!(Address::parse(name), None, "{name}");
         }
     }

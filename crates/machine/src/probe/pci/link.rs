@@ -51,7 +51,7 @@ pub(in crate::probe) fn link(gt_per_second: Option<f64>, width: Option<u32>) -> 
 }
 
 /// A link from the kernel's two strings: speed `8 GT/s`, `8.0 GT/s PCIe` or `Unknown`; width 0 (nothing
-/// there) or 255 (not reported) is no link. `drivers/pci/pci-sysfs.c`, `drivers/pci/probe.c`.
+/// there) or 255 (not reported) is not a link. `drivers/pci/pci-sysfs.c`, `drivers/pci/probe.c`.
 pub(super) fn parse_link(speed: &str, width: &str) -> Fact<PciLink> {
     link(parse_speed(speed), width.trim().parse().ok())
 }

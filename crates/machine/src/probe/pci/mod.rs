@@ -62,7 +62,7 @@ pub fn node(sysroot: &Sysroot, device: &Path, pci: Option<&str>, devices: &[PciD
     }
 }
 
-/// Slot numbers by `domain:bus:device`. A name that is no number (`4-1`: a second slot that says it is number
+/// Slot numbers by `domain:bus:device`. A name that is not a number (`4-1`: a second slot that says it is number
 /// 4) reports none.
 fn slots(sysroot: &Sysroot) -> BTreeMap<String, u32> {
     let numbered = |name: String| {

@@ -28,7 +28,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
     Ok(firmware)
 }
 
-/// A processor socket; `None` for what is no central processor.
+/// A processor socket; `None` for what is not a central processor.
 fn socket(from: &Structure) -> Option<Socket> {
     const CENTRAL_PROCESSOR: u8 = 3;
     (from.byte(0x05)? == CENTRAL_PROCESSOR).then(|| Socket {

@@ -37,7 +37,7 @@ enum Token {
     Node,
     Controller,
     Channel,
-    /// A word whose number is no slot's (`BANK 3`, `DDR4`).
+    /// A word whose number is not a slot's (`BANK 3`, `DDR4`).
     Aside,
     /// A word that says nothing by itself (`DIMM`).
     Filler,
@@ -73,7 +73,7 @@ const KEYWORDS: [(&str, Token); 22] = [
     ("MEM", Token::Filler),
 ];
 
-/// Longer locators are no names of slots.
+/// Longer locators are not names of slots.
 const MOST_TOKENS: usize = 32;
 
 /// Reads a locator.
@@ -116,7 +116,7 @@ fn names_a_slot(behind: &[Token], text: &str) -> bool {
         || behind.iter().any(|token| !matches!(token, Token::Gap | Token::Aside | Token::Filler))
 }
 
-/// The next token that is no gap, and what is behind it.
+/// The next token that is not a gap, and what is behind it.
 fn value(tokens: &[Token]) -> (Option<Token>, &[Token]) {
     match tokens {
         [Token::Gap, value, rest @ ..] | [value, rest @ ..] => (Some(*value), rest),
@@ -176,7 +176,7 @@ fn tokens(text: &str) -> Vec<Token> {
         let end = rest.find(|c| !same(c)).unwrap_or(rest.len()).max(first.len_utf8());
         let (run, after) = rest.split_at(end);
         if first.is_ascii_digit() {
-            // A number that does not fit is no slot's.
+            // A number that does not fit is not a slot's.
             tokens.push(run.parse().map_or(Token::Gap, Token::Number));
         } else if first.is_ascii_alphabetic() {
             letters(run, &mut tokens);

@@ -24,7 +24,7 @@ const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
 /// Reads an SMBIOS table: the bytes of `/sys/firmware/dmi/tables/DMI`, or an entry point and a table as
 /// `dmidecode --dump-bin` writes them.
-/// A table that breaks off is no error: see [`Firmware::damage`].
+/// A table that breaks off is not an error: see [`Firmware::damage`].
 pub fn from_table(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
     decode::read(bytes)
 }
@@ -227,7 +227,7 @@ fn by_identity(firmware: &Firmware) -> Option<String> {
         ("OpenStack", "OpenStack"),
         ("Red Hat", "KVM"),
     ];
-    // The flag "system is a virtual machine" of type 0 is no sign: real boards (Supermicro X9DRi) set it.
+    // The flag "system is a virtual machine" of type 0 is not a sign: real boards (Supermicro X9DRi) set it.
     let Firmware { maker, product, .. } = firmware;
     let by_maker = MAKERS.iter().find(|(begin, _)| maker.starts_with(begin)).map(|(_, name)| *name);
     let by_product = match product.as_str() {

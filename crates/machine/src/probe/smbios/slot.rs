@@ -73,7 +73,7 @@ impl SlotType {
     pub(super) fn slot(self, facts: SlotFacts) -> CardSlot {
         let generation = self.generation.or(facts.generation);
         let speed = GENERATIONS.iter().find(|one| Some(one.number) == generation);
-        // The host bridge is no slot: firmware leaves the address at 0.
+        // The host bridge is not a slot: firmware leaves the address at 0.
         let address = facts.address.filter(|(_, bus, at)| *bus != NO_BUS && (*bus, *at) != (0, 0));
         CardSlot {
             designation: facts.designation,

@@ -66,7 +66,7 @@ fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// Directory of the disk that a partition is on: `…/sda` of `…/sda/sda1`. `None` where it is no partition:
+/// Directory of the disk that a partition is on: `…/sda` of `…/sda/sda1`. `None` where it is not a partition:
 /// the boot areas of an eMMC have directories in the same way, and are disks of their own.
 fn disk_of_partition<'a>(sysroot: &Sysroot, name: &str, directory: &'a Path) -> Option<&'a Path> {
     let above = directory.parent()?;

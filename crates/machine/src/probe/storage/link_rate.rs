@@ -4,7 +4,7 @@
 use linerate_facts::fact::Fact;
 
 /// `6.0 Gbps` (libata) and `12.0 Gbit` (SAS transport). `<unknown>`, `Phy disabled`, `Spin-up hold` and the
-/// like are no rate.
+/// like are not rates.
 pub(super) fn serial(text: &str) -> Option<u64> {
     let mut words = text.split_ascii_whitespace();
     let number = words.next()?;

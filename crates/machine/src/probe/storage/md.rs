@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The array in a block device's directory, and its members by their places, spares not among them. `None`
-/// where it is no array that holds data: not assembled, or a container of firmware RAID whose volumes are
+/// where it is not an array that holds data: not assembled, or a container of firmware RAID whose volumes are
 /// arrays of their own.
 pub(super) fn read(sysroot: &Sysroot, block: &Path) -> Option<(Array, Vec<String>)> {
     let md = block.join("md");

@@ -136,48 +136,27 @@ mod tests {
     }
 
     /// Attributes of one of each kind; `~` stands for a device below a PCI function.
-    const FILES: [&str; 40] = [
-        "~/nvme/nvme0/model",
-        "~/nvme/nvme0/transport",
-        "~/nvme/nvme0/state",
-        "~/nvme/nvme0/queue_count",
-        "~/nvme/nvme0/nvme0n1/size",
-        "~/nvme/nvme0/nvme0n1/alignment_offset",
-        "~/nvme/nvme0/nvme0n1/queue/minimum_io_size",
-        "~/nvme/nvme0/nvme0n1/queue/optimal_io_size",
-        "~/nvme/nvme0/nvme0n1/queue/physical_block_size",
-        "~/nvme/nvme0/nvme0n1/queue/scheduler",
-        "~/nvme/nvme0/nvme0n1/queue/read_ahead_kb",
-        "~/nvme/nvme0/nvme0n1/nvme0n1p1/partition",
-        "~/nvme/nvme0/nvme0n1/nvme0n1p1/start",
-        "~/ata1/link1/ata_link/link1/sata_spd",
-        "~/ata1/link1/ata_link/link1/hw_sata_spd_limit",
-        "~/ata1/link1/dev1.0/ata_device/dev1.0/id",
-        "~/ata1/host0/scsi_host/host0/proc_name",
-        "~/ata1/host0/scsi_host/host0/nr_hw_queues",
-        "~/ata1/host0/target0:0:0/0:0:0:0/block/sda/size",
-        "~/host1/phy-1:0/sas_phy/phy-1:0/negotiated_linkrate",
-        "~/host1/phy-1:0/sas_phy/phy-1:0/maximum_linkrate",
-        "~/host1/port-1:0/phy-1:0/sas_phy/phy-1:0/negotiated_linkrate",
-        "~/host1/port-1:0/end_device-1:0/target1:0:0/1:0:0:0/block/sdb/size",
-        "sys/class/sas_host/host1/x",
-        "sys/class/fc_host/host2/speed",
-        "sys/class/fc_host/host2/supported_speeds",
-        "sys/class/fc_host/host2/port_state",
-        "sys/class/spi_host/host3/x",
-        "sys/class/spi_transport/target3:0:0/period",
-        "sys/class/spi_transport/target3:0:0/width",
-        "sys/block/md0/md/level",
-        "sys/block/md0/md/raid_disks",
-        "sys/block/md0/md/layout",
-        "sys/block/md0/md/chunk_size",
-        "sys/block/dm-0/dm/uuid",
-        "sys/block/dm-0/queue/minimum_io_size",
-        "sys/block/dm-0/queue/optimal_io_size",
-        "sys/fs/btrfs/u/allocation/data/raid0/total_bytes",
-        "sys/fs/btrfs/u/devinfo/1/missing",
-        "proc/self/mountinfo",
-    ];
+    const FILES: &str = "\
+        ~/nvme/nvme0/model ~/nvme/nvme0/transport ~/nvme/nvme0/state ~/nvme/nvme0/queue_count \
+        ~/nvme/nvme0/nvme0n1/size ~/nvme/nvme0/nvme0n1/alignment_offset \
+        ~/nvme/nvme0/nvme0n1/queue/minimum_io_size ~/nvme/nvme0/nvme0n1/queue/optimal_io_size \
+        ~/nvme/nvme0/nvme0n1/queue/physical_block_size ~/nvme/nvme0/nvme0n1/queue/scheduler \
+        ~/nvme/nvme0/nvme0n1/queue/read_ahead_kb ~/nvme/nvme0/nvme0n1/nvme0n1p1/partition \
+        ~/nvme/nvme0/nvme0n1/nvme0n1p1/start ~/ata1/link1/ata_link/link1/sata_spd \
+        ~/ata1/link1/ata_link/link1/hw_sata_spd_limit ~/ata1/link1/dev1.0/ata_device/dev1.0/id \
+        ~/ata1/host0/scsi_host/host0/proc_name ~/ata1/host0/scsi_host/host0/nr_hw_queues \
+        ~/ata1/host0/target0:0:0/0:0:0:0/block/sda/size \
+        ~/host1/phy-1:0/sas_phy/phy-1:0/negotiated_linkrate \
+        ~/host1/phy-1:0/sas_phy/phy-1:0/maximum_linkrate \
+        ~/host1/port-1:0/phy-1:0/sas_phy/phy-1:0/negotiated_linkrate \
+        ~/host1/port-1:0/end_device-1:0/target1:0:0/1:0:0:0/block/sdb/size sys/class/sas_host/host1/x \
+        sys/class/fc_host/host2/speed sys/class/fc_host/host2/supported_speeds \
+        sys/class/fc_host/host2/port_state sys/class/spi_host/host3/x \
+        sys/class/spi_transport/target3:0:0/period sys/class/spi_transport/target3:0:0/width \
+        sys/block/md0/md/level sys/block/md0/md/raid_disks sys/block/md0/md/layout \
+        sys/block/md0/md/chunk_size sys/block/dm-0/dm/uuid sys/block/dm-0/queue/minimum_io_size \
+        sys/block/dm-0/queue/optimal_io_size sys/fs/btrfs/u/allocation/data/raid0/total_bytes \
+        sys/fs/btrfs/u/devinfo/1/missing proc/self/mountinfo";
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
@@ -186,12 +165,12 @@ mod tests {
             texts in proptest::collection::vec(
                 "[0-9]{1,20}|-1|[0-9.]{1,5} G(bit|bps)|raid(0|5|6|10)|.{0,20}|1 0 259:0 / / rw - \
                  (xfs|ext4|btrfs|zfs|bcachefs) /dev/sda rw,(sunit|stripe)=[0-9]{0,20}",
-                FILES.len(),
+                FILES.split(' ').count(),
             ),
         ) {
             let function = "sys/devices/pci0000:00/0000:00:01.0";
             let mut tree = Tree::new(&[("sys/fs/btrfs/u/devices/sda/x", ""), ("sys/block/dm-0/slaves/sda/x", "")]);
-            for (file, text) in FILES.iter().zip(&texts) {
+            for (file, text) in FILES.split(' ').zip(&texts) {
                 tree.put(&file.replace('~', function), text);
             }
             for (disk, place) in [

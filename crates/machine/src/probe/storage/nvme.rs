@@ -87,7 +87,7 @@ fn namespaces(sysroot: &Sysroot, place: &Path) -> Vec<String> {
     disks
 }
 
-/// `nvme0n1` is itself, the path `nvme1c2n1` belongs to `nvme1n1`; `ng0n1` and attributes are no disks.
+/// `nvme0n1` is itself, the path `nvme1c2n1` belongs to `nvme1n1`; `ng0n1` and attributes are not disks.
 fn block_device(entry: &str) -> Option<String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (subsystem, namespace) = entry.strip_prefix("nvme")?.split_once('n')?;

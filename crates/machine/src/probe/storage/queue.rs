@@ -84,7 +84,7 @@ fn misaligned(sysroot: &Sysroot, directory: &Path, boundary: &Fact<u64>) -> Fact
 /// The kernel's own rule is the larger of physical block and smallest good request (block/blk-settings.c,
 /// `queue_limit_alignment_offset`). The optimal request counts, too, where it is a stripe: a whole number of
 /// smallest requests that are larger than a block. Plain drives behind some SAS and USB bridges claim 16 or
-/// 32 MiB less a sector, which is no boundary.
+/// 32 MiB less a sector, which is not a boundary.
 fn alignment_boundary(physical: &Fact<u32>, minimum: &Fact<u64>, optimal: &Fact<u64>) -> Fact<u64> {
     let known = |fact: &Fact<u64>| fact.known().copied().unwrap_or(0);
     let physical = u64::from(physical.known().copied().unwrap_or(0));

@@ -170,7 +170,7 @@ impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Cell::Text(words) => to.serialize_str(words),
-            // 54 bytes are no 54.0.
+            // 54 bytes are not 54.0.
             Cell::Figure(value, _) if value.fract() == 0.0 && value.abs() < 9e15 => {
                 to.serialize_i64(*value as i64)
             }

@@ -81,7 +81,7 @@ impl Account {
             self.next = number + 1;
             return Came::InOrder;
         }
-        let (word, bit) = place(number);
+        let (word, bit) = word_and_bit(number);
         if number + WINDOW >= self.next && self.missing[word] & bit != 0 {
             self.missing[word] &= !bit;
             self.missing_bits -= 1;
@@ -102,7 +102,7 @@ impl Account {
             self.missing_bits = WINDOW;
         } else {
             for missed in self.next..number {
-                let (word, bit) = place(missed);
+                let (word, bit) = word_and_bit(missed);
                 self.missing_bits += u64::from(self.missing[word] & bit == 0);
                 self.missing[word] |= bit;
             }
@@ -113,7 +113,7 @@ impl Account {
     /// The place of a number that comes now may still say that the one a window before it is missing: it
     /// stays lost.
     fn forget(&mut self, number: u64) {
-        let (word, bit) = place(number);
+        let (word, bit) = word_and_bit(number);
         self.missing_bits -= u64::from(self.missing[word] & bit != 0);
         self.missing[word] &= !bit;
     }
@@ -152,7 +152,7 @@ impl Account {
     }
 }
 
-fn place(number: u64) -> (usize, u64) {
+fn word_and_bit(number: u64) -> (usize, u64) {
     ((number / 64) as usize % WORDS, 1 << (number % 64))
 }
 

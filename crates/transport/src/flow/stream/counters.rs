@@ -1,4 +1,4 @@
-//! What a stream's end counts while it works: written by its thread, read by the sampler, and told to the
+//! What a stream's end counts while it works: written by its thread, read by the sampler, and reported to the
 //! other host.
 
 use super::super::progress::{Mark, Progress};
@@ -46,7 +46,7 @@ pub struct StreamCounters {
     /// SO_SNDBUF and SO_RCVBUF as granted, bytes.
     pub send_buffer_bytes: AtomicU64,
     pub receive_buffer_bytes: AtomicU64,
-    /// MSG_ZEROCOPY: sends that the kernel told about, and those of them that it copied.
+    /// MSG_ZEROCOPY: sends that the kernel reported, and those of them that it copied.
     pub zerocopy_sends: AtomicU64,
     pub zerocopy_copied: AtomicU64,
     /// TCP: the kernel's own view, renewed some times a second.

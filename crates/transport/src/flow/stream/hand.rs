@@ -221,8 +221,8 @@ impl<'a> Hand<'a> {
     /// Stores what became of zerocopy sends so far.
     pub(super) fn tell(&self, counters: &StreamCounters) {
         if let Method::Zerocopy { sends, .. } = &self.method {
-            counters.zerocopy_sends.store(sends.told().sends, Ordering::Relaxed);
-            counters.zerocopy_copied.store(sends.told().copied, Ordering::Relaxed);
+            counters.zerocopy_sends.store(sends.report().sends, Ordering::Relaxed);
+            counters.zerocopy_copied.store(sends.report().copied, Ordering::Relaxed);
         }
     }
 
@@ -256,7 +256,7 @@ fn send_zerocopy(
         match origin {
             Origin::File { range, .. } => range.read(at, &mut block.bytes_mut()[..bytes])?,
             Origin::Pattern(_) if at == 0 && blocks.pattern => {}
-            // After a pace that is no whole block the next bytes are somewhere in the middle of the pattern.
+            // After a pace that is not a whole block the next bytes are somewhere in the middle of the pattern.
             Origin::Pattern(pattern) => {
                 block.bytes_mut()[..bytes].copy_from_slice(&pattern[at as usize..at as usize + bytes]);
                 blocks.pattern = false;

@@ -338,7 +338,7 @@ fn firewall_named(error: io::Error) -> io::Error {
 const TRAINS: usize = 8;
 
 /// Sends over a connected socket at the spec's rate until `stop`; how many answers said that nobody listens
-/// on the port (ICMP), which is no fault here.
+/// on the port (ICMP), which is not a fault here.
 pub fn send_blindly(
     socket: &UdpSocket,
     spec: &StreamSpec,

@@ -90,12 +90,12 @@ fn what_has_waited_is_reported_and_a_clock_set_back_is_no_wait() {
 proptest! {
     #[test]
     fn a_trains_parts_are_the_train(train in proptest::collection::vec(any::<u8>(), 0..5000), datagram_bytes in 1usize..3000) {
-        let joined: Vec<u8> = parts(&train, datagram_bytes).flatten().copied().collect();
+        let joined: Vec<u8> = datagrams_of(&train, datagram_bytes).flatten().copied().collect();
         prop_assert_eq!(&joined, &train);
         let last = train.len().saturating_sub(1) / datagram_bytes * datagram_bytes;
-        prop_assert!(train.is_empty() || parts(&train, datagram_bytes).last() == Some(&train[last..]));
+        prop_assert!(train.is_empty() || datagrams_of(&train, datagram_bytes).last() == Some(&train[last..]));
         // Nothing but whole datagrams before the last.
-        let mut cut = parts(&train, datagram_bytes).scan(0, |at, part| { *at += part.len(); Some(*at) });
+        let mut cut = datagrams_of(&train, datagram_bytes).scan(0, |at, part| { *at += part.len(); Some(*at) });
         prop_assert!(cut.all(|at| at % datagram_bytes == 0 || at == train.len()));
     }
 }

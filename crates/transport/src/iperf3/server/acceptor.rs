@@ -158,7 +158,7 @@ impl<'a> Acceptor<'a> {
     }
 }
 
-/// Accepts what waits in the kernel. A client shows its cookie at once: who waited longest is no client.
+/// Accepts what waits in the kernel. A client shows its cookie at once: who waited longest is not a client.
 fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<Opening>, stop: &Stop) {
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {

@@ -178,7 +178,7 @@ impl Iperf3Server {
 }
 
 /// What the client asked for as a test of our own, seen from the client.
-fn asked(parameters: &Parameters) -> TestRequest {
+fn test_request(parameters: &Parameters) -> TestRequest {
     let test = super::Iperf3Test {
         protocol: parameters.protocol,
         direction: parameters.direction,

@@ -1,7 +1,7 @@
 //! One client's test, from its parameters to its results.
 
 use super::admit::{self, Gate, NotAdmitted, admit};
-use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, asked};
+use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, test_request};
 use crate::admission::canonical;
 use crate::flow::rate_limit::{Allowance, CATCH_UP};
 use crate::iperf3::TestDirection;
@@ -126,7 +126,7 @@ impl ServerTest<'_> {
         let gate = Gate::open(parameters.protocol, &self.control, cookie, streams, phase)?;
         self.control.send_state(Iperf3State::CreateStreams)?;
         let streams = admit(gate, &mut self.control, &parameters, self.limits, self.stop)?;
-        let wanted = asked(&parameters);
+        let wanted = test_request(&parameters);
         let mut outcome = TestOutcome {
             cookie: cookie.text(),
             started: clock::date().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

@@ -45,7 +45,7 @@ struct Segment {
     id: u32,
     mapping: Mapping,
     bytes: usize,
-    /// The server copies it; inside, when its frame was given, where that is to be told.
+    /// The server copies it; inside, when its frame was given, where that is to be reported.
     busy: Option<Option<Instant>>,
 }
 
@@ -110,7 +110,7 @@ impl Canvas {
         Ok(true)
     }
 
-    /// The server has taken the frame of this segment; when it was given, where that is to be told.
+    /// The server has taken the frame of this segment; when it was given, where that is to be reported.
     pub(crate) fn taken(&mut self, id: u32) -> Option<Instant> {
         let Canvas::Shared(shared) = self else { return None };
         shared.segments.iter_mut().flatten().find(|segment| segment.id == id)?.busy.take()?

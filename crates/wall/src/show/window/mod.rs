@@ -69,24 +69,24 @@ impl ScreenWindow {
     pub fn open(spec: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
         let display = Display::connect(spec.without)?;
         let display_name = display.name.clone();
-        let told =
+        let no_window =
             |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
         let (size, at, output) = match &spec.place {
             WindowPlacement::Desktop { size } => (*size, None, None),
             WindowPlacement::At { x, y, size } => (Some(*size), Some((*x, *y)), None),
             WindowPlacement::FullScreen { output } => {
-                let all = surface::all_outputs(&display).map_err(&told)?;
+                let all = surface::all_outputs(&display).map_err(&no_window)?;
                 let place = (spec.index, spec.screens);
                 (None, None, Some(surface::chosen(&all, output.as_deref(), place)?))
             }
         };
         let wanted = Wanted { size, at, frame: spec.frame, output, index: spec.index };
-        let surface = Surface::open(&display, &wanted).map_err(&told)?;
+        let surface = Surface::open(&display, &wanted).map_err(&no_window)?;
         let mailbox = Mailbox::new(WindowTitle { name: spec.name.clone(), ..WindowTitle::default() });
-        let mailbox = Arc::new(mailbox.map_err(|error| told(error.into()))?);
-        let keeper = Keeper::new(display, surface, Arc::clone(&mailbox)).map_err(&told)?;
+        let mailbox = Arc::new(mailbox.map_err(|error| no_window(error.into()))?);
+        let keeper = Keeper::new(display, surface, Arc::clone(&mailbox)).map_err(&no_window)?;
         let thread = std::thread::Builder::new().name("window".into()).spawn(move || keeper.keep());
-        let thread = thread.map_err(|error| told(error.into()))?;
+        let thread = thread.map_err(|error| no_window(error.into()))?;
         Ok(ScreenWindow { mailbox, thread: Some(thread), name: spec.name })
     }
 

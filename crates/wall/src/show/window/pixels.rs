@@ -42,7 +42,7 @@ pub(crate) struct Brush {
 }
 
 /// The pixels of `of` that pixel `at` of `within` shows: at least one.
-fn span(at: u32, of: u32, within: u32) -> Range<u32> {
+fn shown_pixels(at: u32, of: u32, within: u32) -> Range<u32> {
     let edge = |at: u32| (u64::from(at) * u64::from(of) / u64::from(within.max(1))) as u32;
     let from = edge(at);
     from..edge(at + 1).max(from + 1)
@@ -52,7 +52,7 @@ impl Fit {
     /// The largest size of the frame's aspect that fits, in the middle.
     pub(crate) fn new(frame: Size, window: Size) -> Fit {
         let size = largest(frame, window);
-        let columns = (0..size.width).map(|x| span(x, frame.width, size.width));
+        let columns = (0..size.width).map(|x| shown_pixels(x, frame.width, size.width));
         Fit {
             frame,
             window,
@@ -79,7 +79,7 @@ impl Fit {
         brush.line.resize(self.line_bytes(), 0);
         let mut painted = 0..0;
         for y in 0..self.size.height {
-            let rows = span(y, self.frame.height, self.size.height);
+            let rows = shown_pixels(y, self.frame.height, self.size.height);
             // A frame made larger repeats its lines.
             if rows != painted {
                 self.paint_line(frame, rows.clone(), order, brush);
@@ -95,12 +95,12 @@ impl Fit {
         let row = |row: u32| &frame[row as usize * bytes..][..bytes];
         let one = rows.len() == 1;
         if one && self.size.width == self.frame.width {
-            convert(row(rows.start), order, &mut brush.line);
+            convert_line(row(rows.start), order, &mut brush.line);
         } else if one && self.size.width > self.frame.width {
             let (from, to) = (row(rows.start), brush.line.chunks_exact_mut(WINDOW_PIXEL_BYTES));
             for ((column, _), to) in self.columns.iter().zip(to) {
                 let at = *column as usize * PIXEL_BYTES;
-                to.copy_from_slice(&word([from[at], from[at + 1], from[at + 2]], order));
+                to.copy_from_slice(&window_pixel([from[at], from[at + 1], from[at + 2]], order));
             }
         } else {
             brush.sums.clear();
@@ -137,7 +137,7 @@ impl Fit {
         for (((first, end), sums), to) in pixels.zip(to.chunks_exact_mut(WINDOW_PIXEL_BYTES)) {
             let (inverse, half) = inverses[usize::from(end - first > narrow)];
             let mean = |sum: u32| (((u64::from(sum) + half) * inverse) >> 32).min(255) as u8;
-            to.copy_from_slice(&word([mean(sums[0]), mean(sums[1]), mean(sums[2])], order));
+            to.copy_from_slice(&window_pixel([mean(sums[0]), mean(sums[1]), mean(sums[2])], order));
         }
     }
 }
@@ -156,7 +156,7 @@ pub(crate) fn largest(aspect: Size, within: Size) -> Size {
 
 /// A pixel of the display; opaque, where its fourth byte says so.
 #[inline]
-fn word(rgb: [u8; PIXEL_BYTES], order: ByteOrder) -> [u8; WINDOW_PIXEL_BYTES] {
+fn window_pixel(rgb: [u8; PIXEL_BYTES], order: ByteOrder) -> [u8; WINDOW_PIXEL_BYTES] {
     let value = u32::from_be_bytes([0xff, rgb[0], rgb[1], rgb[2]]);
     match order {
         ByteOrder::Little => value.to_le_bytes(),
@@ -165,7 +165,7 @@ fn word(rgb: [u8; PIXEL_BYTES], order: ByteOrder) -> [u8; WINDOW_PIXEL_BYTES] {
 }
 
 /// A line as it is: this is most of what a window costs.
-fn convert(from: &[u8], order: ByteOrder, to: &mut [u8]) {
+fn convert_line(from: &[u8], order: ByteOrder, to: &mut [u8]) {
     let pixels = from.chunks_exact(PIXEL_BYTES).zip(to.chunks_exact_mut(WINDOW_PIXEL_BYTES));
     match order {
         ByteOrder::Little => {

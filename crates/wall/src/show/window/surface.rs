@@ -32,7 +32,7 @@ const UNKNOWN_SIZE: Size = Size { width: 640, height: 400 };
 /// A window on a display.
 pub(crate) struct Surface {
     pub target: Target,
-    /// As the server told it last.
+    /// As the server reported it last.
     pub size: Size,
     pub full_screen: bool,
     position: (i32, i32),
@@ -47,9 +47,9 @@ pub(crate) struct Surface {
 
 /// What is asked of a new window.
 pub(crate) struct Wanted {
-    /// Its size, where it was told.
+    /// Its size, where the user named one.
     pub size: Option<Size>,
-    /// Its upper left corner, where it was told: the window has no decorations then.
+    /// Its upper left corner, where the user named one: the window has no decorations then.
     pub at: Option<(i32, i32)>,
     /// That of the frames, where it is known beforehand.
     pub frame: Option<Size>,
@@ -62,8 +62,8 @@ impl Surface {
     pub(crate) fn open(display: &Display, wanted: &Wanted) -> Result<Surface, DisplayLost> {
         let connection = &display.connection;
         let (window, context) = (connection.generate_id()?, connection.generate_id()?);
-        let size = wanted.size.or(wanted.frame.map(|frame| fitting(display, frame)));
-        let beside = || spot(display, size.unwrap_or(UNKNOWN_SIZE), wanted.index);
+        let size = wanted.size.or(wanted.frame.map(|frame| fitting_size(display, frame)));
+        let beside = || window_corner(display, size.unwrap_or(UNKNOWN_SIZE), wanted.index);
         let (left, top) = wanted.at.unwrap_or_else(beside);
         let normal = (left, top, size.unwrap_or(UNKNOWN_SIZE));
         let full_screen = wanted.output.is_some();
@@ -244,13 +244,13 @@ impl Surface {
         std::mem::replace(&mut self.size, size) != size
     }
 
-    /// A frame has this size: the window takes it, if nobody has told another.
+    /// A frame has this size: the window takes it, if nobody has named another.
     pub(crate) fn follow(&mut self, display: &Display, frame: Size) -> Result<(), DisplayLost> {
         if !std::mem::take(&mut self.follows) {
             return Ok(());
         }
-        let size = fitting(display, frame);
-        let (left, top) = spot(display, size, self.index);
+        let size = fitting_size(display, frame);
+        let (left, top) = window_corner(display, size, self.index);
         self.normal = (left, top, size);
         if self.full_screen || size == self.size {
             return Ok(());
@@ -294,7 +294,7 @@ impl Surface {
 }
 
 /// The frame's size, or as much of it as the display's first output holds.
-fn fitting(display: &Display, frame: Size) -> Size {
+fn fitting_size(display: &Display, frame: Size) -> Size {
     let output = all_outputs(display).ok().and_then(|outputs| {
         outputs.iter().find(|output| output.primary).or(outputs.first()).map(|output| output.size)
     });
@@ -304,7 +304,7 @@ fn fitting(display: &Display, frame: Size) -> Size {
 }
 
 /// Where windows go that no manager places: side by side, then row by row.
-fn spot(display: &Display, size: Size, index: usize) -> (i32, i32) {
+fn window_corner(display: &Display, size: Size, index: usize) -> (i32, i32) {
     let columns = (display.root_size.width / size.width).max(1) as usize;
     let at = |place: usize, length: u32, whole: u32| {
         let at = u64::from(length) * place as u64;

@@ -164,7 +164,8 @@ impl Simulation<'_> {
                     return self.name(&file, version);
                 }
                 Ended::Failed(error) => {
-                    let is_useless = matches!(error, GetError::Changed { .. } | GetError::Differs { .. });
+                    let is_useless =
+                        matches!(error, TransferError::Changed { .. } | TransferError::Differs { .. });
                     if is_useless || !file.can_go_on() {
                         file.part.discard();
                     }
@@ -208,7 +209,7 @@ impl Simulation<'_> {
         let count = streams.len() as u64;
         let confirm = || file.next_confirm().map(FileWork::Confirm);
         let share = self.random.chance(0.8).then_some(1.0 / count as f64);
-        let fetch = || file.next_fetch(count, share).map(FileWork::Fetch);
+        let fetch = || file.next_fetch(count, share, 0).map(FileWork::Fetch);
         let confirms_first = self.random.chance(0.3);
         let work = if confirms_first { confirm().or_else(fetch) } else { fetch().or_else(confirm) };
         if let Some(FileWork::Fetch(piece)) = &work {
@@ -241,7 +242,7 @@ impl Simulation<'_> {
         if self.random.chance(self.fault * 0.3) && came == 0 {
             return Ok(file.give_back(work));
         }
-        let of_disk = |error: GetError| error.to_string();
+        let of_disk = |error: TransferError| error.to_string();
         match work {
             FileWork::Confirm(piece) => {
                 let mut sums: Vec<u64> =
@@ -276,21 +277,21 @@ impl Simulation<'_> {
     }
 
     /// What the next answer comes to.
-    fn error(&mut self, file: &FileTransfer, version: u64) -> Option<GetError> {
+    fn error(&mut self, file: &FileTransfer, version: u64) -> Option<TransferError> {
         let url = file.remote.url.to_string();
         if self.source.version != version {
-            return Some(GetError::Changed { url });
+            return Some(TransferError::Changed { url });
         }
         if !self.strikes(self.fault) {
             return None;
         }
         Some(match self.random.below(8) {
-            0 | 1 => GetError::CutShort { url, missing: 1 },
-            2 => GetError::Stalled { url, seconds: 30 },
-            3 => GetError::Overloaded { url },
-            4 => GetError::Revoked,
-            5 => GetError::OtherPart { url },
-            6 => GetError::Unreachable { authority: url, why: "it died".into() },
+            0 | 1 => TransferError::CutShort { url, missing: 1 },
+            2 => TransferError::Stalled { url, seconds: 30 },
+            3 => TransferError::Overloaded { url, retry_after: None },
+            4 => TransferError::Revoked,
+            5 => TransferError::OtherPart { url },
+            6 => TransferError::Unreachable { authority: url, why: "it died".into() },
             _ => file.part.failed(io::Error::from_raw_os_error(28), file.remote.bytes),
         })
     }

@@ -3,7 +3,7 @@
 //!
 //! Four readings, the surest first: the channel in words; a letter and a number; a running number;
 //! and, where the names tell nothing, what follows from all slots being full. What contradicts the
-//! processor's number of channels is no reading.
+//! processor's number of channels is not a reading.
 
 mod lettered;
 mod worded;

@@ -194,7 +194,7 @@ impl<Q: Queue> AccessWork<'_, Q> {
     }
 
     /// How long a device may be silent: as long again as it was before, since a deep queue of large requests
-    /// on a slow one, or a throttle that deals by the second, is no hang.
+    /// on a slow one, or a throttle that deals by the second, is not a hang.
     fn patience(&self, stopped: u64) -> u64 {
         let before = self.longest_silence.max(stopped.saturating_sub(self.life));
         (SILENT_LATENCIES * before).clamp(LEAST_PATIENCE_NANOS, MOST_PATIENCE_NANOS)

@@ -1,13 +1,15 @@
-//! Why a file was not fetched.
+//! Why a transfer failed: the connection, what a server or a store answered, or the disk of this host.
 
 use crate::blocks::BlockListError;
 use crate::http::head::HeadError;
 use crate::http::url::{HttpUrl, UrlError};
 use crate::listing::ListingError;
+use crate::patience::BUSY_TIME;
 use crate::tls::TlsError;
 use linerate_system::side_file::SideFileError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thiserror::Error;
 
 /// The most bytes of an answer that is not a file: a store's list has 1000 keys of 1024 bytes, each letter of them in up
@@ -16,7 +18,7 @@ pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 
 /// Each with the likely cause and the remedy.
 #[derive(Debug, Error)]
-pub enum GetError {
+pub enum TransferError {
     #[error("{authority}: no connection: {why}; is the server running, and the port right?")]
     Unreachable { authority: String, why: String },
     #[error("{authority}: {why}")]
@@ -34,7 +36,9 @@ pub enum GetError {
     )]
     OtherName { url: String },
     #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
-    Overloaded { url: String },
+    Overloaded { url: String, retry_after: Option<Duration> },
+    #[error("{url}: the server was busy (503) for {} minutes; try again later", BUSY_TIME.as_secs() / 60)]
+    AlwaysBusy { url: String },
     #[error("{url}: the server answered with status {status}")]
     Status { url: String, status: u16 },
     #[error("{url}: more than {most} redirections; the server sends its clients round in circles")]
@@ -116,57 +120,58 @@ pub enum GetError {
     Revoked,
 }
 
-impl GetError {
+impl TransferError {
     pub(crate) fn broken(url: &HttpUrl, error: io::Error) -> Self {
-        GetError::Broken { url: url.to_string(), error }
+        TransferError::Broken { url: url.to_string(), error }
     }
 
     /// By the server, in place of an answer.
     pub(crate) fn closed(url: &HttpUrl) -> Self {
         let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed without an answer");
-        GetError::broken(url, error)
+        TransferError::broken(url, error)
     }
 
     /// There was no connection, or it broke: the NIC or the path to the server may be to blame.
-    pub(super) fn is_of_route(&self) -> bool {
-        use GetError::{Broken, CutShort, Stalled, Unreachable};
+    pub(crate) fn is_of_route(&self) -> bool {
+        use TransferError::{Broken, CutShort, Stalled, Unreachable};
         matches!(self, Broken { .. } | CutShort { .. } | Stalled { .. } | Unreachable { .. })
     }
 
     /// It is of the copy that one address of a server has: another may have the file as it was.
-    pub(super) fn is_of_copy(&self) -> bool {
-        matches!(self, GetError::Changed { .. } | GetError::NotFound { .. } | GetError::OtherPart { .. })
+    pub(crate) fn is_of_copy(&self) -> bool {
+        use TransferError::{Changed, NotFound, OtherPart};
+        matches!(self, Changed { .. } | NotFound { .. } | OtherPart { .. })
     }
 
     /// What came of the file is of no use to another start.
-    pub(super) fn spoils_part(&self) -> bool {
-        use GetError::{Changed, Differs, NotFound, OtherSum, Sha256};
+    pub(crate) fn spoils_part(&self) -> bool {
+        use TransferError::{Changed, Differs, NotFound, OtherSum, Sha256};
         matches!(self, Changed { .. } | OtherSum { .. } | Sha256 { .. } | Differs { .. } | NotFound { .. })
     }
 
     /// It is of this host's disk: the connection is as good as before.
-    pub(super) fn is_of_disk(&self) -> bool {
-        use GetError::{Destination, NameTooLong, NoSpace, SideFile};
+    pub(crate) fn is_of_disk(&self) -> bool {
+        use TransferError::{Destination, NameTooLong, NoSpace, SideFile};
         matches!(self, Destination { .. } | NameTooLong { .. } | NoSpace { .. } | SideFile { .. })
     }
 
     /// It is of one folder: others beside it may be listed.
-    pub(super) fn is_of_folder(&self) -> bool {
-        use GetError::{Folder, Listing, NotAllowed, NotFound};
+    pub(crate) fn is_of_folder(&self) -> bool {
+        use TransferError::{Folder, Listing, NotAllowed, NotFound};
         matches!(self, Folder { .. } | Listing { .. } | NotAllowed { .. } | NotFound { .. })
     }
 
     /// Of what has the name of a part or a journal, and cannot be one.
     pub(crate) fn side_file(path: &Path, why: SideFileError) -> Self {
         match why {
-            SideFileError::Io(error) => GetError::Destination { path: path.into(), error },
-            why => GetError::SideFile { path: path.into(), why },
+            SideFileError::Io(error) => TransferError::Destination { path: path.into(), error },
+            why => TransferError::SideFile { path: path.into(), why },
         }
     }
 
     /// Another try, over another connection, may have it.
     pub fn may_pass(&self) -> bool {
-        use GetError::{NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Status};
+        use TransferError::{NoHttp, OtherCopy, OtherPart, OtherSum, Overloaded, Revoked, Status};
         #[cfg(test)]
         planted!(RefusedAskedAgain, return true);
         match self {
@@ -174,19 +179,30 @@ impl GetError {
             NoHttp { .. } | OtherPart { .. } | OtherSum { .. } | Overloaded { .. } => true,
             OtherCopy { .. } | Revoked => true,
             Status { status, .. } => *status >= 500,
-            GetError::Store(error) => error.may_pass(),
+            TransferError::Store(error) => error.may_pass(),
             _ => false,
+        }
+    }
+
+    /// The server is busy, and named this time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            TransferError::Overloaded { retry_after, .. } => *retry_after,
+            TransferError::Store(error) => error.retry_after(),
+            _ => None,
         }
     }
 
     /// What was asked for is not there, as opposed to what went wrong while it came.
     pub fn is_lack(&self) -> bool {
-        use GetError::*;
+        use TransferError::*;
         match self {
             Broken { .. } | Changed { .. } | CutShort { .. } | Differs { .. } | Interrupted => false,
             OtherCopy { .. } | OtherPart { .. } | OtherSum { .. } | Revoked | Sha256 { .. } => false,
             Stalled { .. } | Swapped { .. } => false,
-            AlreadyThere { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => true,
+            AlreadyThere { .. } | AlwaysBusy { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => {
+                true
+            }
             Destination { .. } | Folder { .. } | Listing { .. } | Location { .. } | NoHttp { .. } => true,
             LongAnswer { .. } | NameTooLong { .. } | NoLength { .. } | NoName { .. } | NoSpace { .. } => true,
             NotAllowed { .. } | NotFound { .. } | OtherName { .. } | Overloaded { .. } => true,
