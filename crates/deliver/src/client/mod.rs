@@ -3,7 +3,6 @@
 pub(crate) mod ask;
 mod connect;
 mod settings;
-mod wire;
 
 use crate::flow_sockets::SocketRoute;
 use crate::get::error::GetError;
@@ -11,9 +10,7 @@ use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::patience::Quiet;
 use crate::stream_tally::StreamTally;
-#[cfg(test)]
-use crate::tests::network;
-use connect::connect;
+use connect::{ClientWire, connect};
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::is_waiting;
@@ -24,7 +21,9 @@ use settings::TakenAddress;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ClientWire;
+
+#[cfg(test)]
+use crate::tests::network;
 
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;

@@ -2,13 +2,12 @@
 
 use super::error::GetError;
 use super::finished_files::FinishedFiles;
-use super::pieces::BlockRun;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{AHEAD_BYTES, Remote, RemoteFile, begin_part, probe, range_lines};
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;
-use crate::blocks::SMALL_BYTES;
+use crate::blocks::{BlockRun, SMALL_BYTES};
 use crate::client::{ClientSettings, HttpConnection};
 use crate::patience::{BUSY_TIME, Retries, wait_after};
 use crate::stream_tally::StreamTally;

@@ -2,9 +2,8 @@
 //! depth, so that the disk works while the next buffer fills.
 
 use super::error::GetError;
-use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
-use crate::blocks::BlockSum;
+use crate::blocks::{BlockRun, BlockSum};
 use crate::client::HttpConnection;
 use crate::http::ranges::ByteRange;
 use crate::stream_tally::StreamTally;
