@@ -21,7 +21,7 @@ pub fn watch_recording(input: &[u8]) {
             Ok(moment) => {
                 assert_eq!(moment.schema, SCHEMA);
                 assert!(openmetrics(&moment).ends_with("# EOF\n"));
-                assert!(!lines::line(&moment).is_empty() && !bottleneck::of(&moment).1.is_empty());
+                assert!(!lines::line(&moment).is_empty() && !bottleneck::bottleneck_of(&moment).1.is_empty());
             }
             Err(why) => {
                 assert_eq!(why.name, "x");

@@ -1,7 +1,7 @@
 //! How the bytes of a file get to a connection: what the page cache has by splice(2) or sendfile(2), the rest past it at
 //! depth. Which of the two is asked piece by piece. Used by `serve`, `put` and uploads to object stores.
 
-use crate::file_id::FileId;
+use crate::blocks::FileId;
 use linerate_system::clock;
 use linerate_system::counters::{thread_blocks_read, thread_cpu};
 use linerate_system::file::{cached_share_of, lies_in_memory};

@@ -1,12 +1,14 @@
 //! What may be taken of what a program uses, and what not, with the reason of each: from what was observed of it. The
-//! takers and their slots are those of `linerate run` (`linerate_measure`'s experiment).
+//! takers and their slots are those of `linerate run` (`linerate_measure`'s experiment); the bytes of the program are
+//! counted as often as slots need it: at its connections, in its calls, or at the storage.
 
 use crate::activity::Activity;
+use crate::connections::ProgramConnections;
+use crate::descriptors::Descriptors;
 use crate::flow::{ProgramFlow, files_used};
-use crate::meter::ProgramMeter;
 use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread};
-use crate::processes::FlowCount;
-use crate::rates::NOTHING;
+use crate::processes::{FlowCount, ProcessTree};
+use crate::product::NOTHING;
 use crate::threads::ThreadUse;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::groups;
@@ -14,14 +16,15 @@ use linerate_facts::wording::{counted, listed};
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::{Bottleneck, ShareFigure};
 use linerate_measure::measure::experiment::{
-    ExperimentError, ProgramDisk, ProgramTakerSpec, take_from_program,
+    ExperimentError, ForeignFlow, ProgramDisk, ProgramTakerSpec, take_from_program,
 };
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::ShareRecord;
 use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_model::verdict::{LimitKind, Route};
-use linerate_system::control_group::JoinedGroup;
+use linerate_system::counters::thread_cpu;
 use linerate_system::file::{open_to_read, size_of};
+use linerate_system::namespace::JoinedGroup;
 use linerate_system::stop::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,6 +44,11 @@ const MAY_LIMIT: f64 = 0.2;
 const STORES: f64 = 0.25;
 /// Calls that read less than this part of what comes from files do not count it (mapped files, io_uring).
 pub(crate) const OF_CALLS: f64 = 0.8;
+
+/// Between two looks at its connections there are so many times what a look costs.
+const TIMES_A_LOOK: u32 = 15;
+/// Slots have several looks each.
+const LONGEST_PAUSE: Duration = Duration::from_millis(60);
 
 /// Why nothing is taken from a program. In a sentence after `Not measured: `.
 #[derive(Debug, Error)]
@@ -373,4 +381,60 @@ fn chains(folders: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
         }
     }
     all
+}
+
+pub(crate) struct ProgramMeter {
+    sysroot: Sysroot,
+    count: FlowCount,
+    processes: ProcessTree,
+    descriptors: Descriptors,
+    connections: ProgramConnections,
+    /// The least CPU time that it took to look at its connections.
+    cost: Duration,
+}
+
+impl ProgramMeter {
+    pub(crate) fn begin(sysroot: &Sysroot, pids: &[u32], count: FlowCount) -> Self {
+        let processes = ProcessTree::begin(sysroot, pids);
+        let (mut descriptors, mut connections) = (Descriptors::default(), ProgramConnections::default());
+        let mut cost = Duration::ZERO;
+        if count.is_of_connections() {
+            descriptors.look(sysroot, &processes, true);
+            connections.look(&descriptors, true);
+            let mut look = || {
+                let before = thread_cpu();
+                connections.look_at_known();
+                thread_cpu().saturating_sub(before)
+            };
+            cost = look().min(look()).min(look());
+        }
+        ProgramMeter { sysroot: sysroot.clone(), count, processes, descriptors, connections, cost }
+    }
+
+    /// It has so many connections that they cannot be looked at often enough.
+    pub(crate) fn is_too_slow(&self) -> bool {
+        self.pause() > LONGEST_PAUSE
+    }
+}
+
+impl ForeignFlow for ProgramMeter {
+    fn bytes(&mut self) -> Option<u64> {
+        let of_connections = self.count.is_of_connections();
+        // In calls children that ended meanwhile count, too: these are looked at each time.
+        self.processes.look(&self.sysroot, !of_connections);
+        if self.processes.living().is_empty() {
+            return None;
+        }
+        if !of_connections {
+            return self.processes.moved(self.count);
+        }
+        self.descriptors.look(&self.sysroot, &self.processes, false);
+        self.connections.look(&self.descriptors, false);
+        self.connections.look_at_known();
+        Some(self.connections.moved(self.count == FlowCount::Sent))
+    }
+
+    fn pause(&self) -> Duration {
+        self.cost * TIMES_A_LOOK
+    }
 }

@@ -5,7 +5,7 @@ use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
 use crate::experiment::OF_CALLS;
 use crate::flow::{OF_STORAGE, ProgramFlow, mean_threads, waiting_for_disk};
-use crate::rates::shares_of;
+use crate::product::shares_of;
 use crate::remedies::Remedies;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::{counted, percent};

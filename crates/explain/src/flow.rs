@@ -5,7 +5,7 @@ use crate::activity::{Activity, ActivityShares};
 use crate::connections::ConnectionUse;
 use crate::descriptors::FileUse;
 use crate::observe::Observation;
-use crate::rates::{NOTHING, ProgramRates, shares_of};
+use crate::product::{NOTHING, ProgramRates, shares_of};
 use crate::threads::ThreadUse;
 use linerate_facts::host::DeviceUse;
 use linerate_facts::sysroot::Sysroot;

@@ -11,13 +11,10 @@ mod descriptors;
 mod experiment;
 mod findings;
 mod flow;
-mod measured;
-mod meter;
 mod observe;
 mod pace;
 mod processes;
 mod product;
-mod rates;
 mod remedies;
 mod sentences;
 mod target;
@@ -27,28 +24,27 @@ pub use activity::{Activity, ActivityShares};
 pub use connections::{ConnectionUse, ConnectionsUse};
 pub use descriptors::FileUse;
 pub use experiment::{NoExperiment, ProgramExperiment};
-pub use observe::{GroupUse, MappedFile};
-pub use processes::ExplainedProcess;
-pub use product::{
-    CpuSummary, EvidenceSource, ExplainedDisk, ExplainedFile, ExplainedProgram, Explanation, ThreadsSummary,
-};
-pub use rates::ProgramRates;
-pub use target::{ExplainTarget, TargetError};
-pub use threads::ThreadUse;
-
-#[cfg(test)]
-mod tests;
-
 use flow::ProgramFlow;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
 use linerate_machine::probe::Machine;
 use linerate_system::stop::Stop;
 use observe::Observation;
+pub use observe::{GroupUse, MappedFile};
+pub use processes::ExplainedProcess;
+pub use product::{
+    CpuSummary, EvidenceSource, ExplainedDisk, ExplainedFile, ExplainedProgram, Explanation, ProgramRates,
+    ThreadsSummary,
+};
 use remedies::Remedies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
+pub use target::{ExplainTarget, TargetError};
+pub use threads::ThreadUse;
+
+#[cfg(test)]
+mod tests;
 
 /// Threads and files that the result lists one by one.
 const MOST_THREADS: usize = 16;

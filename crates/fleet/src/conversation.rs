@@ -4,10 +4,9 @@
 
 use crate::fabric::FabricLinks;
 use crate::gather::{AwakeTime, ClockReading};
-use crate::link::MemberWire;
 use crate::predict::{FlowPrediction, limits, predicted};
 use crate::protocol::{
-    FlowFailure, FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest, is_possible,
+    FlowFailure, FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest, MemberWire, is_possible,
 };
 use crate::schedule::{FlowEnds, WindowPlan};
 use crate::spec::FleetSpec;

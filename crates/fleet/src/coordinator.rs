@@ -2,15 +2,13 @@
 //! and gives the product, also where members are lost on the way.
 
 use crate::conversation::{Conversation, GatheredMember};
-use crate::error::FleetError;
 use crate::gather::{Gathering, JoiningMember, accept};
+use crate::hosts::NameLookup;
 use crate::launch::{LaunchedMembers, start_own};
-use crate::link::MemberLinks;
 use crate::member::own_addresses;
-use crate::names::NameLookup;
-use crate::protocol::DEFAULT_COORDINATOR_PORT;
+use crate::protocol::{DEFAULT_COORDINATOR_PORT, MemberLinks};
 use crate::rounds::measure;
-use crate::spec::{FleetEvent, FleetSpec, FleetStart};
+use crate::spec::{FleetError, FleetEvent, FleetSpec, FleetStart};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::fleet::{FleetGrouping, FleetPattern, FleetResult};
 use linerate_system::clock;

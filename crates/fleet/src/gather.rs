@@ -1,12 +1,10 @@
 //! The members come: each connection shows the key, says who it is, and has its clock read, on a thread of its
 //! own; who does not come in time is named.
 
-use crate::error::{FleetError, JoinError};
 use crate::hosts::MOST_HOSTS;
 use crate::launch::LaunchEnd;
-use crate::link::MemberLink;
-use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
-use crate::spec::{FleetEvent, FleetSpec, LEAST_MEMBERS};
+use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberLink, MemberReply, MemberRequest};
+use crate::spec::{FleetError, FleetEvent, FleetSpec, JoinError, LEAST_MEMBERS};
 use linerate_measure::run::fleet::AbsentHost;
 use linerate_system::clock;
 use linerate_system::stop::Stop;

@@ -4,8 +4,9 @@
 //! into groups with slow links between them; then median polish: a row that is low is a host that sends badly, a
 //! column one that receives badly, and what is left in one cell belongs to that pair.
 
-use crate::groups::{GROUP_RATIO, groups};
-use crate::matrix::{HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, pair_rates};
+use crate::matrix::{
+    GROUP_RATIO, HOST_RATIO, LEAST_HOSTS, MatrixCell, PAIR_RATIO, SUPPORT, groups, pair_rates,
+};
 use crate::sentence::sentence;
 use linerate_measure::run::fleet::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
 use linerate_model::alike::{MAD_TO_SIGMA, Polished, differs, median, polish};

@@ -2,11 +2,12 @@
 //! and ends with the connection.
 
 use crate::disk_tasks::DiskTasks;
-use crate::error::FleetError;
 use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
-use crate::link::MemberLink;
-use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
+use crate::protocol::{
+    ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberLink, MemberReply, MemberRequest,
+};
+use crate::spec::FleetError;
 use linerate_facts::printable::foreign;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{self, Machine};
@@ -22,8 +23,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 /// One attempt to reach one address.

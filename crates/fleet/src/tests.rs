@@ -2,17 +2,16 @@
 //! themselves, while the coordinator stands still or is interrupted. What is true of it, a model says.
 
 use crate::conversation::{Conversation, GatheredMember};
-use crate::error::{FleetError, JoinError};
 use crate::gather::{ClockReading, Gathering, Joining, JoiningMember};
+use crate::hosts::NameLookup;
 use crate::launch::{LaunchEnd, LaunchPlan};
-use crate::link::MemberWire;
-use crate::names::NameLookup;
-use crate::protocol::{DiskReport, FlowReport, MemberHello, MemberReply, MemberRequest};
+use crate::protocol::{DiskReport, FlowReport, MemberHello, MemberReply, MemberRequest, MemberWire};
 use crate::rounds::measure;
-use crate::spec::{FleetEvent, FleetSpec, FleetStart};
+use crate::spec::{FleetError, FleetEvent, FleetSpec, FleetStart, JoinError};
 use linerate_facts::random::Random;
 use linerate_measure::run::fleet::{FleetPattern, FleetResult, FlowFigures, HostLoad};
-use linerate_system::clock::{self, simulated::SimulatedClock};
+use linerate_system::clock;
+use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::stop::Stop;
 use linerate_testing::{find_each, simulated};
 use linerate_transport::agent::Broken;

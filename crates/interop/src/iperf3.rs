@@ -9,8 +9,7 @@ use crate::iperf3_path::{
 };
 use crate::verdict::{self, FigureContext};
 use linerate_facts::protocol::Protocol;
-use linerate_measure::measure::interval::Interval;
-use linerate_measure::measure::statistics::{median, spread};
+use linerate_measure::measure::statistics::{Interval, median, spread};
 use linerate_measure::measure::streams::{
     PathFigure, StreamDirection, StreamFigure, StreamsJob, StreamsResult,
 };

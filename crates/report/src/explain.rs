@@ -1,8 +1,8 @@
 //! What `linerate explain` found, as a screen: the sentences first, then what of the program and of the machine says so.
 
 use crate::document::{Block, Document, Labelled, Part, bold, dim, facts, findings, plain};
+use crate::grid::Style;
 use crate::shares;
-use crate::style::Style;
 use linerate_explain::{
     Activity, ActivityShares, ConnectionUse, ExplainedDisk, ExplainedFile, ExplainedProcess, Explanation,
 };

@@ -28,14 +28,12 @@ mod map;
 mod markup;
 mod paper;
 mod power;
-mod programs;
 mod raid;
 mod rate_table;
 pub mod results;
 mod shares;
 mod stage;
 mod stages;
-mod style;
 pub mod tree;
 mod verdict;
 pub mod wall;
@@ -51,35 +49,34 @@ pub use explain::screen as explanation;
 pub use fio::json as fio_json;
 pub use flow::{FlowReport, MeasuredOn, WhatIfStep, wall_screen as wall_plan};
 pub use folder::{Compared, Folder, Product};
+pub use grid::NO_SCREEN;
 pub use json::{parse, read, without_position, write as json};
+use linerate_facts::failure::Failure;
+use linerate_measure::run::Run;
 pub use map::{plan_svg, svg as map_svg};
 pub use paper::{measured_figure, page as reproduced_html, screen as reproduced};
 pub use raid::{checked as raid_check, layout as raid};
 pub use rate_table::screens as rates;
 pub use stage::file_system_of;
 
-use linerate_facts::failure::Failure;
-use linerate_measure::run::Run;
-pub use style::NO_SCREEN;
-
 /// The run as one screen, that of the whole path of 29 lines where that is enough, 40 at most, each at most `width` columns wide (40
 /// to 110 are laid out; less is taken as 40, more as 110), with ANSI colours where `colour` is true. For
 /// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     if let Some(fleet) = &run.fleet {
-        let style = style::Style::of(width, colour).with_tables_of(60);
+        let style = grid::Style::of(width, colour).with_tables_of(60);
         return fleet::document(run, fleet).screen(width.max(40), style);
     }
     match run.stage {
         None => whole_path::screen(run, width, colour),
-        Some(stage) => stage::terminal(run, stage, width, style::Style::of(width, colour)),
+        Some(stage) => stage::terminal(run, stage, width, grid::Style::of(width, colour)),
     }
 }
 
 /// Findings of a machine's map, each with what to do; nothing where there is none. Ends with a newline.
 pub fn findings(findings: &[linerate_measure::diagnose::Finding], width: usize, colour: bool) -> String {
     let part = document::findings(findings, usize::MAX);
-    let lines = part.lines(width.clamp(40, 120), style::Style::of(width, colour));
+    let lines = part.lines(width.clamp(40, 120), grid::Style::of(width, colour));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
@@ -96,7 +93,7 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
         ));
     }
     let mut value = serde_json::to_value(run).map_err(unreadable)?;
-    programs::leave_out(&mut value, run);
+    json::leave_out_programs(&mut value, run);
     linerate_machine::capture::anonymise(&mut value, &run.machine);
     serde_json::to_vec(&value).and_then(|json| serde_json::from_slice(&json)).map_err(unreadable)
 }

@@ -2,9 +2,8 @@
 
 use crate::compare::measured_as;
 use crate::document::{Block, Document, Labelled, Part, Table, TableRow, bold, dim, plain};
-use crate::grid::{Column, name, number, text};
+use crate::grid::{Column, Style, name, number, text};
 use crate::stage::scaling::{of_best_alone, with_all_sources};
-use crate::style::Style;
 use linerate_facts::fact::Fact;
 use linerate_facts::usage::CoreUse;
 use linerate_facts::wording::counted;

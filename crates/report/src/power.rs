@@ -64,7 +64,7 @@ fn why(fact: &Fact<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::style::Style;
+    use crate::grid::Style;
     use linerate_machine::probe::Machine;
     use linerate_measure::measure::Stage;
     use linerate_model::plan::Goal;

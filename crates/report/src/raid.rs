@@ -2,8 +2,7 @@
 //! that are there.
 
 use crate::document::{Block, Labelled, Table, TableRow, bold, dim, lines, plain};
-use crate::grid::{Column, number, text};
-use crate::style::Style;
+use crate::grid::{Column, Style, number, text};
 use linerate_facts::fact::Fact;
 use linerate_model::plan::raid::{
     Checked, ChunkChoice, Pattern, RaidLayout, RaidLevel, System, exact_size, quoted,

@@ -3,8 +3,7 @@
 
 use crate::alike::distinct;
 use crate::document::{self, Block, TableRow, bold, dim, plain};
-use crate::grid::{Column, name, number, text};
-use crate::style::Style;
+use crate::grid::{Column, Style, name, number, text};
 use linerate_machine::rates::table::{Cell, ColumnStyle, Table};
 
 /// Sentences do not stand beside the figures in less than this.

@@ -141,7 +141,7 @@ mod tests {
         };
         let run = Run { diagnosis: Some(diagnosis), ..Run::begin(Default::default(), Default::default()) };
         let part = part(&run).expect("a part");
-        let screen = part.lines(100, crate::style::Style::of(100, false)).join("\n");
+        let screen = part.lines(100, crate::grid::Style::of(100, false)).join("\n");
         let page = part.card().0;
         for words in [
             "disk vda",

@@ -7,14 +7,12 @@ use crate::document::{
     Block, Document, FigureRow, Media, Part, Text, alarm, bold, dim, drawn, errors, findings_of, plain,
 };
 use crate::figure::{Figure, Unit, percent, share};
-use crate::html::{cores, letter_tag, machine, tagged, waterfall, workers};
-use crate::map;
+use crate::grid::Style;
+use crate::html::{letter_tag, machine, tagged, waterfall, workers};
 use crate::markup::{Markup, at, html};
-use crate::power;
-use crate::shares;
 use crate::stages::{self, TableView};
-use crate::style::Style;
 use crate::verdict::{RunVerdict, device, named, resources, subject, verdict, without_achieved};
+use crate::{map, power, shares};
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::diagnose::ProtocolDiagnosis;
@@ -109,8 +107,8 @@ fn document(run: &Run, detail: Detail, width: usize) -> Document<'_> {
         waterfall::part(run, &verdict),
         findings_of(run, detail.findings),
         stages,
-        cores::part(run),
-        workers::part(run),
+        workers::cores_part(run),
+        workers::workers_part(run),
     ]);
     parts.extend(power::part(run));
     parts.extend([machine::part(&run.machine), machine::reproduce(run)]);

@@ -1,4 +1,5 @@
-//! What a file has beside its content and std cannot read or set: extended attributes, the time of a link, holes.
+//! What a file has beside its content and std cannot read or set: extended attributes, the time of a link, holes, and
+//! the device number of a special file.
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, SeekFrom, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
@@ -6,7 +7,7 @@ use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Holes are whole multiples of this in every file system.
@@ -81,6 +82,16 @@ pub fn write_with_holes(file: &File, bytes: &[u8], offset: u64) -> io::Result<()
     Ok(())
 }
 
+/// `major:minor` of a block special file, symbolic links followed; `None` for any other kind of file.
+pub fn block_device_number(path: &Path) -> io::Result<Option<String>> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.file_type().is_block_device() {
+        return Ok(None);
+    }
+    let number = metadata.rdev();
+    Ok(Some(format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +149,28 @@ mod tests {
             assert!(file.metadata().expect("there").blocks() * 512 < 12 * HOLE_BYTES as u64);
         } else {
             eprintln!("a file system without holes");
+        }
+    }
+
+    #[test]
+    fn what_is_no_block_device_has_no_number() {
+        assert_eq!(block_device_number(Path::new("/dev/null")).expect("a character device"), None);
+        assert_eq!(block_device_number(Path::new("/")).expect("a directory"), None);
+        assert!(block_device_number(Path::new("/no/such/file")).is_err());
+    }
+
+    #[test]
+    fn the_number_is_the_one_in_sysfs() {
+        let Ok(entries) = std::fs::read_dir("/sys/class/block") else { return };
+        for name in entries.flatten().map(|entry| entry.file_name()) {
+            let node = Path::new("/dev").join(&name);
+            let Ok(expected) = std::fs::read_to_string(Path::new("/sys/class/block").join(&name).join("dev"))
+            else {
+                continue;
+            };
+            if let Ok(Some(number)) = block_device_number(&node) {
+                assert_eq!(number, expected.trim());
+            }
         }
     }
 }

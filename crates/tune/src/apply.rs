@@ -3,8 +3,7 @@
 
 use super::journal::{Bytes, Host, Journal, JournalEntry, Record};
 use super::kernel_access::{AccessRefusal, KernelAccess};
-use super::setting_place::{NamedDevice, SettingPlace};
-use super::shape::Shape;
+use super::setting_place::{NamedDevice, SettingPlace, Shape};
 use linerate_facts::failure::Failure;
 use serde::Serialize;
 

@@ -1,8 +1,7 @@
 //! The door to the settings: read, write, find a device. The real one asks the kernel, on a thread with a
 //! deadline; tests have one with faults.
 
-use super::setting_place::{DevicePresence, Knob, NamedDevice, SettingPlace};
-use super::shape::Shape;
+use super::setting_place::{DevicePresence, Knob, NamedDevice, SettingPlace, Shape};
 use linerate_facts::sysroot::{ReadOnlyTree, Sysroot, Unreadable, Writer};
 use linerate_system::Errno;
 use linerate_system::ethtool::Ethtool;

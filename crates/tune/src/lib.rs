@@ -5,8 +5,6 @@
 //! user named and nothing else, through [`kernel_access::KernelAccess`].
 
 #![forbid(unsafe_code)]
-
-pub mod advice;
 mod apply;
 pub mod catalogue;
 mod choice;
@@ -18,7 +16,6 @@ mod persist;
 mod plan;
 pub mod process;
 mod setting_place;
-mod shape;
 mod undo;
 
 #[cfg(test)]
@@ -27,17 +24,14 @@ mod tests;
 pub use apply::{ApplyResult, SettingOutcome, WantedValue, apply};
 pub use choice::{SettingChoice, SettingTrial};
 pub use goal::TuneGoal;
-pub use persist::Persistence;
-pub use persist::persistence;
-pub use plan::{Item, SettingVerdict, TunePlan, plan};
-pub use setting_place::{DeviceClass, DevicePresence, Knob, NamedDevice, SettingPlace};
-pub use shape::Shape;
-pub use undo::{Leave, undo};
-
 use journal::{Host, Record};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
+pub use persist::{Persistence, persistence};
+pub use plan::{Item, SettingVerdict, TuneNote, TunePlan, plan};
+pub use setting_place::{DeviceClass, DevicePresence, Knob, NamedDevice, SettingPlace, Shape};
 use std::path::Path;
+pub use undo::{Leave, undo};
 
 /// Folder of the journal where none is named.
 pub const JOURNAL_FOLDER: &str = "/var/lib/linerate";

@@ -5,8 +5,7 @@
 
 use super::apply::WantedValue;
 use super::journal::{Followed, JournalState, SettingState};
-use super::setting_place::{DeviceClass, NamedDevice, SettingPlace};
-use super::shape::Shape;
+use super::setting_place::{DeviceClass, NamedDevice, SettingPlace, Shape};
 use std::collections::BTreeMap;
 use std::path::Path;
 use thiserror::Error;

@@ -1,12 +1,23 @@
-//! What the graphs show: the last minute, hour and day of every rate, in a memory that does not grow.
+//! What the graphs show: the last minute, hour and day of every rate, in a memory that does not grow; and where the
+//! sampler leaves its moments and the views find them: the newest one, and the past.
 //!
 //! A moment stands for the time since the one before, so it goes into every slot that this time touches,
 //! weighted by how much of it: a watch with an interval of 10 s has no holes in its minute, one of 100 ms has
 //! means. The hour and the day also keep the highest moment.
+//!
+//! Nobody makes the sampler wait. A view that is slow finds the newest moment when it comes back, and has
+//! lost those between.
 
-use super::model::{Eight, Moment, summed};
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Eight, Moment, summed};
+use linerate_system::lock;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use tokio::sync::watch;
 
 /// Series kept at most: about 20 KB each. The ones that were silent for longest go.
 const SERIES: usize = 512;
@@ -127,7 +138,7 @@ impl History {
         for span in Span::ALL {
             self.go_on(span, moment.at_ms);
         }
-        for (kind, name, value) in rates(moment) {
+        for (kind, name, value) in rates_of(moment) {
             self.add(kind, name, value as f32, moment);
         }
         let day_ago = moment.at_ms.saturating_sub(Span::Day.step_ms() * Span::Day.slots() as i64);
@@ -225,7 +236,7 @@ fn place(number: i64, slots: usize) -> usize {
 }
 
 /// The rates of a moment that graphs are drawn of.
-fn rates(moment: &Moment) -> Vec<(SeriesKind, &str, f64)> {
+fn rates_of(moment: &Moment) -> Vec<(SeriesKind, &str, f64)> {
     let mut all: Vec<(SeriesKind, &str, f64)> = Vec::new();
     let mut tell = |kind, name, value: Option<f64>| all.extend(value.map(|value| (kind, name, value)));
     for nic in &moment.nics {
@@ -265,5 +276,67 @@ pub fn classes(eight: &Eight) -> [(&'static str, f64); 7] {
     ]
 }
 
-#[cfg(test)]
-mod tests;
+/// A moment, and its JSON once for all who read it.
+pub struct EncodedMoment {
+    pub moment: Moment,
+    json: OnceLock<String>,
+}
+
+impl EncodedMoment {
+    /// One line of JSON.
+    pub fn json(&self) -> &str {
+        self.json.get_or_init(|| serde_json::to_string(&self.moment).unwrap_or_default())
+    }
+}
+
+/// The newest moment and the past.
+pub struct LatestMoment {
+    newest: watch::Sender<Option<Arc<EncodedMoment>>>,
+    history: Mutex<History>,
+    ended: AtomicBool,
+}
+
+impl Default for LatestMoment {
+    fn default() -> LatestMoment {
+        LatestMoment {
+            newest: watch::Sender::new(None),
+            history: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+}
+
+impl LatestMoment {
+    /// Leaves a moment; returns at once.
+    pub fn tell(&self, moment: Moment) {
+        self.history().push(&moment);
+        self.newest.send_replace(Some(Arc::new(EncodedMoment { moment, json: OnceLock::new() })));
+    }
+
+    /// The newest moment, once there is one.
+    pub fn newest(&self) -> Option<Arc<EncodedMoment>> {
+        self.newest.borrow().clone()
+    }
+
+    /// Nothing more comes: a recording has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // anyone who shows the newest moment looks again.
+        self.newest.send_modify(|_| ());
+    }
+
+    /// See [`Board::end`].
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Waits for moments.
+    pub fn listen(&self) -> watch::Receiver<Option<Arc<EncodedMoment>>> {
+        self.newest.subscribe()
+    }
+
+    /// The past. Hold it briefly: the sampler waits for it.
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        lock(&self.history)
+    }
+}

@@ -7,10 +7,7 @@
 
 pub mod bottleneck;
 mod build;
-pub mod flow;
 pub mod history;
-mod kept;
-pub mod latest_moment;
 pub mod lines;
 mod metrics;
 pub mod model;

@@ -1,9 +1,10 @@
 //! One sample: what each source says now, all asked at once and waited for only so long.
 
-use super::kept::FileReading;
 use super::model::Processes;
 use super::pace::{NoThread, PolledSource};
-use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading};
+use super::sources::{
+    self, Details, DriverReading, FileReading, KernelReading, MetersReading, NetworkReading,
+};
 use linerate_facts::counters::meters::{Program, TimedWatts, ipmi, power_command};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;

@@ -4,16 +4,13 @@ pub(crate) mod ask;
 mod connect;
 mod error;
 mod settings;
-mod wire;
 
 use crate::flow_sockets::SocketRoute;
 use crate::http::head::{MOST_HEAD_BYTES, ResponseHead, parse_response};
 use crate::http::url::HttpUrl;
 use crate::patience::Quiet;
 use crate::stream_tally::StreamTally;
-#[cfg(test)]
-use crate::tests::network;
-use connect::connect;
+use connect::{ClientWire, connect};
 pub use error::TransferError;
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
@@ -25,7 +22,9 @@ use settings::TakenAddress;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::ClientWire;
+
+#[cfg(test)]
+use crate::tests::network;
 
 /// Interim answers (100, 103) before the final one.
 const MOST_INTERIM: u32 = 8;

@@ -6,8 +6,7 @@
 //! Blocks that are here already are of two kinds: what an earlier start left of a file by its journal, and a
 //! file in whose place another is to come by the server's sums.
 
-use super::pieces::block_length;
-use crate::blocks::{BlockSum, HASH, parse_sum};
+use crate::blocks::{BlockSum, HASH, block_length, parse_sum};
 use crate::s3::BlockSums;
 use linerate_system::buffers::Pool;
 use linerate_system::side_file::{OldSideFile, SideFileError, make, open_old, remove};

@@ -1,7 +1,6 @@
 //! Fetches files from any server of HTTP/1.1, over several streams, into a folder: each under a name of its own
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
-mod archive;
 mod confirm;
 mod finished_files;
 mod from_server;
@@ -9,7 +8,6 @@ mod home_folder;
 pub mod journal;
 pub(crate) mod names;
 pub(crate) mod part;
-mod pieces;
 pub(crate) mod plan;
 pub(crate) mod remote;
 mod routes;
@@ -33,7 +31,7 @@ use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::stream_windows::shows_one_alone;
 use crate::tls::TlsTrust;
-use archive::{ArchivedNames, LinkTo};
+use confirm::{ArchivedNames, LinkTo};
 use finished_files::FinishedFiles;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;

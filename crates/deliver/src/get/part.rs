@@ -6,7 +6,7 @@ use crate::client::TransferError;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_system::file::{folder_of, grow_to, reserve_to};
-use linerate_system::landing::{name_new, open_nameless_part, rename_new, set_usual_mode};
+use linerate_system::private_folder::{name_new, open_nameless_part, rename_new, set_usual_mode};
 use linerate_system::side_file::{OldSideFile, make, open_old, remove};
 use linerate_system::storage::{Opening, reopen};
 use std::ffi::OsString;

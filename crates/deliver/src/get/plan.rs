@@ -1,8 +1,8 @@
 //! What is to be fetched, and who does it: files that wait, files that are on their way.
 
-use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
 use crate::archived::Archived;
+use crate::blocks::BlockRun;
 use crate::evidence::ServerFacts;
 use crate::http::url::HttpUrl;
 use linerate_system::stop::Stop;

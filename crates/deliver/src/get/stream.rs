@@ -1,13 +1,12 @@
 //! What one stream does: it takes pieces of the files that are on their way, or begins the next file.
 
 use super::finished_files::FinishedFiles;
-use super::pieces::BlockRun;
 use super::plan::{GetPlan, WantedFile};
 use super::remote::{AHEAD_BYTES, Remote, RemoteFile, begin_part, probe, range_lines};
 use super::routes::Routes;
 use super::transfer::{Ended, FileTransfer, FileWork};
 use super::writer::BlockWriter;
-use crate::blocks::SMALL_BYTES;
+use crate::blocks::{BlockRun, SMALL_BYTES};
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::patience::{LONGEST_BUSY_WAIT, Retries, wait_after};
 use crate::stream_tally::StreamTally;

@@ -2,9 +2,8 @@
 
 use super::journal::{BlockMark, JournalHead, TransferJournal, still_there};
 use super::part::{PartFile, journal_path};
-use super::pieces::{BlockRun, block_length, first_of, joined, runs_of};
 use super::remote::RemoteFile;
-use crate::blocks::block_bytes_of;
+use crate::blocks::{BlockRun, block_bytes_of, block_length, first_of, joined, runs_of};
 use crate::client::TransferError;
 use crate::http::ranges::ByteRange;
 use crate::s3::BlockSums;

@@ -1,9 +1,8 @@
 //! From a connection into a part: buffers are filled from the socket, summed, and written past the page cache at
 //! depth, so that the disk works while the next buffer fills.
 
-use super::pieces::BlockRun;
 use super::transfer::FileTransfer;
-use crate::blocks::BlockSum;
+use crate::blocks::{BlockRun, BlockSum};
 use crate::client::{HttpConnection, TransferError};
 use crate::http::ranges::ByteRange;
 use crate::stream_tally::StreamTally;

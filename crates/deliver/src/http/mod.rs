@@ -2,7 +2,6 @@
 //! here touches a socket or a file.
 
 pub mod conditions;
-pub mod digest;
 pub mod head;
 pub mod ranges;
 pub mod url;

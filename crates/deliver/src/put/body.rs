@@ -3,13 +3,11 @@
 //! them comes to be known little by little.
 
 use super::PutStream;
-use super::error::PutError;
-use super::sources::SourceFile;
-use crate::blocks::BlockSum;
+use super::sources::{PutError, SourceFile};
+use crate::blocks::{BlockSum, FileId};
 use crate::body_paths::{BodyPaths, call_bytes, next_run};
 use crate::client::{HttpConnection, TransferError};
 use crate::file_bytes::{Afterwards, FileBytes};
-use crate::file_id::FileId;
 use crate::stream_windows::{ALONE_BYTES, StreamWindows};
 use linerate_system::{Errno, clock};
 use std::fs::File;

@@ -2,7 +2,6 @@
 //! before it gets its name; nothing is replaced anywhere.
 
 mod body;
-pub(crate) mod error;
 pub(crate) mod sources;
 mod stream;
 
@@ -18,14 +17,13 @@ use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::stream_windows::{StreamWindows, shows_one_alone};
 use crate::tls::TlsTrust;
-pub use error::PutError;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::{TransferFile, TransferOutcome, TransferResult};
 use linerate_system::stop::Stop;
 use linerate_system::{clock, lock};
 use linerate_transport::flow::rate_limit::RateLimit;
-pub use sources::{SourceFile, SourceSelection, select};
+pub use sources::{PutError, SourceFile, SourceSelection, select};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;

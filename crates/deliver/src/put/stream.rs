@@ -1,15 +1,13 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
 use super::body::SentBytes;
-use super::error::PutError;
-use super::sources::SourceFile;
+use super::sources::{PutError, SourceFile};
 use super::{PutWork, ServerKind};
-use crate::blocks::{BlockSum, HASH};
+use crate::blocks::{BlockSum, FileId, HASH};
+use crate::client::TransferError;
 use crate::client::ask::connected;
-use crate::client::{ClientSettings, HttpConnection, TransferError};
-use crate::file_bytes::{Afterwards, FileBytes};
-use crate::file_id::FileId;
-use crate::held::{HeldBytes, sum_of};
+use crate::client::{ClientSettings, HttpConnection};
+use crate::file_bytes::{Afterwards, FileBytes, HeldBytes, sum_of};
 use crate::http::conditions::{parse_date, show_date};
 use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;

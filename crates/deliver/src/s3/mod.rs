@@ -2,7 +2,6 @@
 //! over the connections, streams and files of every other transfer.
 
 pub mod answers;
-mod body;
 pub mod credentials;
 mod error;
 pub(crate) mod list;

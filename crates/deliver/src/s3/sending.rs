@@ -1,17 +1,17 @@
-//! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum.
+//! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum in the
+//! header lines, beside when the file was changed.
 
 use super::answers::{parse_completed, parse_upload};
-use super::body::{BodySums, modified, modified_line, sum_line};
 use super::error::S3Error;
 use super::requests::{ask_text, probe, refusal};
 use super::store::S3Store;
 use super::sums::ObjectSum;
 use super::upload::{ALGORITHM, OpenUpload, SentPart, Upload, UploadEnd, abort, part_bytes, upload_url};
+use crate::blocks::FileId;
 use crate::body_paths::CALL_BYTES;
 use crate::client::TransferError;
 use crate::client::ask::{ask_again, connected, read_body};
 use crate::file_bytes::{Afterwards, FileBytes};
-use crate::file_id::FileId;
 use crate::http::head::ResponseHead;
 use crate::http::url::{HttpUrl, encoded};
 use crate::put::{PutError, PutStream, SourceFile};
@@ -21,6 +21,7 @@ use linerate_transport::agent::to_hex;
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -372,4 +373,41 @@ impl PutStream<'_> {
 fn check_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
     let is_unchanged = FileId::of(content).map_err(|error| file.failed(error))? == FileId::new(before);
     if is_unchanged { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
+}
+
+/// The sums of bytes that are sent.
+pub(super) struct BodySums {
+    pub(super) sum: ObjectSum,
+    /// What the body is signed as.
+    pub(super) payload: String,
+}
+
+impl BodySums {
+    pub(super) fn lines(&self, store: &S3Store) -> String {
+        let sum = if store.is_plain() { String::new() } else { sum_line(&self.sum) };
+        let payload = store.access_key().map(|_| format!("x-amz-content-sha256: {}\r\n", self.payload));
+        sum + &payload.unwrap_or_default()
+    }
+
+    /// The store says the same sum; false: it says none.
+    pub(super) fn confirmed(&self, head: &ResponseHead, file: &SourceFile) -> Result<bool, PutError> {
+        let said = ObjectSum::of_lines(&head.headers).filter(|said| said.algorithm == ALGORITHM);
+        match said {
+            Some(said) if said != self.sum => Err(PutError::Differs { url: file.url.to_string(), times: 1 }),
+            said => Ok(said.is_some()),
+        }
+    }
+}
+
+pub(super) fn sum_line(sum: &ObjectSum) -> String {
+    format!("x-amz-checksum-{}: {}\r\n", sum.algorithm.name(), sum.show())
+}
+
+/// When the file was changed last, as other tools keep it with an object: seconds with a fraction.
+pub(super) fn modified(metadata: &Metadata) -> String {
+    format!("{}.{:09}", metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn modified_line(metadata: &Metadata) -> String {
+    format!("x-amz-meta-mtime: {}\r\n", modified(metadata))
 }

@@ -6,7 +6,7 @@
 //! is.
 
 use crate::client::TransferError;
-use crate::http::digest::{base64, from_base64};
+use crate::http::conditions::{base64, from_base64};
 use crate::http::head::HeaderLines;
 use crate::http::url::HttpUrl;
 use linerate_sums::{Crc, CrcAlgorithm, joined_crc};

@@ -2,8 +2,8 @@
 //! long a client is waited for is this one's.
 
 use super::Shared;
+use super::block_sums::Summing;
 use super::served_stream::{ServedStream, flush};
-use super::sums::Summing;
 use super::tally::Tally;
 use super::tree::OpenedFile;
 use crate::body_paths::{BodyPaths, LEAST_DIRECT_BYTES, PIECE_BYTES, call_bytes};

@@ -1,9 +1,8 @@
 //! Lists and pages of folders: each made by one thread at a time, and one copy of it for all clients that take it.
 
 use super::reply::Reply;
-use crate::file_id::FileId;
-use linerate_system::clock;
-use linerate_system::lock;
+use crate::blocks::FileId;
+use linerate_system::{clock, lock};
 use linerate_transport::admission::{Permit, Permits};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -5,7 +5,6 @@ mod answer;
 mod block_sums;
 mod body;
 mod connection;
-mod flow;
 mod handshake;
 mod incoming;
 mod lists;
@@ -13,7 +12,6 @@ mod ready;
 mod reply;
 mod rest;
 mod served_stream;
-mod sums;
 mod take;
 mod tally;
 mod threads;
@@ -22,9 +20,8 @@ mod work;
 
 use crate::dialled::DialledConnections;
 use crate::tls::ServerTls;
-use block_sums::SumReads;
+use block_sums::{KeptDigests, KeptSums, SumReads};
 use connection::{Connection, turn_away};
-use flow::{HostWatch, ServedFlow};
 use handshake::{Admission, HANDSHAKE_TIME};
 use incoming::{Incoming, remove_old_parts};
 use linerate_facts::failure::Failure;
@@ -47,14 +44,14 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use sums::{KeptDigests, KeptSums};
-#[cfg(test)]
-pub(crate) use take::tests::{ServingConnection, ServingFolder};
 pub use tally::AccessLog;
-use tally::Tally;
+use tally::{HostWatch, ServedFlow, Tally};
 use threads::{ServerThreads, ThreadUse, Work};
 pub use tree::ServedTree;
 use tree::SharedFiles;
+
+#[cfg(test)]
+pub(crate) use take::tests::{ServingConnection, ServingFolder};
 
 /// Connections that are accepted in a row.
 const MOST_ACCEPTED: usize = 256;

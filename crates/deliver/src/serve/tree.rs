@@ -2,7 +2,7 @@
 //! file what tells its content from another, and its type for browsers.
 
 use crate::archived::{Archived, MOST_LISTED_BYTES};
-use crate::file_id::FileId;
+use crate::blocks::FileId;
 use crate::get::names::is_unfinished;
 use crate::get::part::part_path;
 use crate::http::conditions::Validators;

@@ -2,8 +2,7 @@
 //! client and server have agreed on keys.
 
 use super::records::{ClientRecords, RecordState, SingleRecords};
-use super::server::ServerTls;
-use super::{ClientTls, TlsError};
+use super::{ClientTls, ServerTls, TlsError};
 use linerate_system::kernel_tls::{self, RecordCipher, RecordKeys};
 use linerate_system::readiness::{Interest, is_waiting};
 use rustls::pki_types::ServerName;

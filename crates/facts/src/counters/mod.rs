@@ -16,8 +16,9 @@ mod process;
 mod processes;
 mod protocols;
 pub mod rates;
-mod reasons;
 
+use crate::fact::Fact;
+use crate::sysroot::Sysroot;
 pub use interface::{
     InterfaceCounters, NicCounters, QdiscCounters, net_dev, parse_net_dev, read as interfaces,
     root_disciplines, root_drops,
@@ -31,11 +32,7 @@ pub use process::{
     ProcessCalls, ProcessIdentity, ProcessIo, parse_process_calls, parse_process_io, parse_process_stat,
 };
 pub use processes::{AgentProcess, HiddenProcesses, ProcessReading, ProcessTable, ProcessUse, ProcessesUse};
-pub use protocols::{SoftnetCounters, parse_flat, parse_groups, parse_softnet};
-pub use reasons::{DropReasons, MISSED_BY_TRACE};
-
-use crate::fact::Fact;
-use crate::sysroot::Sysroot;
+pub use protocols::{DropReasons, MISSED_BY_TRACE, SoftnetCounters, parse_flat, parse_groups, parse_softnet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

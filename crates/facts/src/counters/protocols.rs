@@ -3,16 +3,31 @@
 //!
 //! By CPU: `/proc/net/softnet_stat`, what the softirq of each took, dropped and had to leave
 //! (`softnet_seq_show` in `net/core/net-procfs.c`).
+//!
+//! By the kernel's own reasons for the packets it dropped, over a test: a trace that root may keep
+//! (`system::drop_trace`).
 
 use super::{Counters, Groups};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use linerate_system::drop_trace::DropTrace;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use thiserror::Error;
 
 /// More than any kernel has; a hostile file costs no more memory than this.
 const MOST_COUNTERS: usize = 4096;
 /// The kernel's longest names have some 30 letters.
 const LONGEST_NAME: usize = 64;
+
+const SOFTNET: &str = "/proc/net/softnet_stat";
+/// More CPUs than the kernel can be built for.
+const MOST_CORES: usize = 8192;
+
+/// Among the reasons: packets whose records the trace had no room for. No reason of the kernel's is written
+/// like that.
+pub const MISSED_BY_TRACE: &str = "not recorded";
 
 /// A file of groups.
 pub(super) fn groups(sysroot: &Sysroot, path: &str) -> Fact<Groups> {
@@ -70,10 +85,6 @@ pub(super) fn count(value: &str) -> Fact<u64> {
     }
 }
 
-const SOFTNET: &str = "/proc/net/softnet_stat";
-/// More CPUs than the kernel can be built for.
-const MOST_CORES: usize = 8192;
-
 /// One CPU's. All are 32 bits wide and wrap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -122,6 +133,57 @@ fn parse_softnet_line((line, number): (&str, u32)) -> Option<SoftnetCounters> {
         flow_limited: word(10),
         backlog: word(11),
     })
+}
+
+/// Why there is no trace.
+#[derive(Debug, Error)]
+enum NoTrace {
+    #[error("only root may trace drops")]
+    NotRoot,
+    #[error("not traced: {0}")]
+    Refused(io::Error),
+    #[error("a recorded tree does not hold them")]
+    Recorded,
+    #[error("{0}")]
+    NotWanted(String),
+}
+
+/// A trace that runs until it is dropped, or why there is none.
+#[derive(Debug)]
+pub struct DropReasons(Result<DropTrace, NoTrace>);
+
+impl DropReasons {
+    /// Starts one; of a recorded tree there is none.
+    pub fn start(sysroot: &Sysroot) -> Self {
+        DropReasons(match sysroot.is_live() {
+            true => DropTrace::start().map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => NoTrace::NotRoot,
+                _ => NoTrace::Refused(error),
+            }),
+            false => Err(NoTrace::Recorded),
+        })
+    }
+
+    /// None, and why.
+    pub fn none(why: &str) -> Self {
+        DropReasons(Err(NoTrace::NotWanted(why.into())))
+    }
+
+    /// Packets by reason since the start, of the whole host; those that the trace missed as [`MISSED_BY_TRACE`].
+    pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
+        match &self.0 {
+            Ok(trace) => match trace.read() {
+                Ok(mut drops) => {
+                    if drops.missed > 0 {
+                        drops.reasons.insert(MISSED_BY_TRACE.into(), drops.missed);
+                    }
+                    Fact::Known(drops.reasons)
+                }
+                Err(error) => Fact::unknown(format!("the trace cannot be read: {error}")),
+            },
+            Err(why) => Fact::unknown(why),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -178,5 +240,11 @@ mod tests {
         fn any_text_of_softnet_is_read_or_left_out(text in "[0-9a-g \n]{0,200}") {
             prop_assert!(parse_softnet(&text).is_none_or(|cores| !cores.is_empty()));
         }
+    }
+
+    #[test]
+    fn a_recorded_tree_has_none() {
+        let reasons = DropReasons::start(&Sysroot::recorded("/nowhere"));
+        assert_eq!(reasons.read().why(), Some("a recorded tree does not hold them"));
     }
 }

@@ -5,17 +5,12 @@
 //! recorded tree are resolved inside that tree, so that a reading never leaves it.
 
 mod archive;
-mod recording;
 mod tree_location;
 mod write;
 
-pub use archive::{Archive, ArchiveError, ArchiveLimits};
-pub use recording::{Recorded, Recording};
-pub use tree_location::PieceReader;
-pub use write::{ReadOnlyTree, Writer};
-
 use crate::fact::{Fact, NOT_RECORDED};
 use crate::failure::Failure;
+pub use archive::{Archive, ArchiveError, ArchiveLimits};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +18,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 use tree_location::{NodeKind, TreeLocation};
+pub use tree_location::{PieceReader, Recorded, Recording};
+pub use write::{ReadOnlyTree, Writer};
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree
 /// costs no memory.

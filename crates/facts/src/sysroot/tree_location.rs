@@ -1,12 +1,18 @@
 //! The three places that a tree can lie in, and the four questions that each answers. Paths have no leading
 //! slash; links are not followed but by the kernel of the live machine. Symbolic links of a recorded tree are
-//! followed inside it.
+//! followed inside it. A [`Recording`] is a note of everything that readers asked a tree for: enough to lay down a tree
+//! that answers the same.
 
 use super::{Archive, LARGEST_ATTRIBUTE_BYTES, UnreadReason, Unreadable};
+use linerate_system::lock;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// As many links as the kernel follows (`MAXSYMLINKS`).
+const MOST_LINKS: u32 = 40;
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,9 +143,6 @@ impl TreeLocation {
     }
 }
 
-/// As many links as the kernel follows (`MAXSYMLINKS`).
-const MOST_LINKS: u32 = 40;
-
 /// Walks an absolute path component by component; a link that is absolute or climbs stays within the root.
 /// `link` gives what the link at a path points to, `None` where it is not a link; paths are given, and returned,
 /// without a leading slash.
@@ -182,4 +185,78 @@ fn components(path: &Path) -> Vec<OsString> {
         .collect();
     parts.reverse();
     parts
+}
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// A file with its content.
+    File(Vec<u8>),
+    /// A file that could not be read, or that nobody asked to read, with the reason.
+    Unread(UnreadReason),
+    /// A symbolic link and what it points to.
+    Link(PathBuf),
+    /// A directory.
+    Directory,
+}
+
+/// What was asked for, by path without a leading slash. Clones share one note.
+#[derive(Clone, Debug, Default)]
+pub struct Recording(Arc<Mutex<BTreeMap<PathBuf, Recorded>>>);
+
+impl Recording {
+    /// What was noted so far.
+    pub fn entries(&self) -> BTreeMap<PathBuf, Recorded> {
+        self.lock().clone()
+    }
+
+    pub(super) fn file(&self, path: PathBuf, read: &Result<Vec<u8>, UnreadReason>) {
+        let mut entries = self.lock();
+        match read {
+            // A file that changes while it is recorded keeps its first content, as far as that was read.
+            Ok(bytes) if !matches!(entries.get(&path), Some(Recorded::File(_))) => {
+                entries.insert(path, Recorded::File(bytes.clone()));
+            }
+            Ok(_) => {}
+            Err(UnreadReason::Absent) => {}
+            Err(why) => match entries.get(&path) {
+                None | Some(Recorded::Unread(UnreadReason::NotRecorded)) => {
+                    entries.insert(path, Recorded::Unread(why.clone()));
+                }
+                Some(_) => {}
+            },
+        }
+    }
+
+    pub(super) fn link(&self, path: &Path, target: &Path) {
+        self.lock().insert(path.to_path_buf(), Recorded::Link(target.to_path_buf()));
+    }
+
+    pub(super) fn seen(&self, path: PathBuf, kind: NodeKind) {
+        self.lock().entry(path).or_insert_with(|| match kind {
+            NodeKind::Directory => Recorded::Directory,
+            NodeKind::File => Recorded::Unread(UnreadReason::NotRecorded),
+        });
+    }
+
+    /// A directory with all its names, so that it lists the same again.
+    pub(super) fn directory(&self, path: &Path, names: &[OsString], place: &TreeLocation) {
+        self.seen(path.to_path_buf(), NodeKind::Directory);
+        for name in names {
+            let below = path.join(name);
+            match place.link(&below) {
+                Some(target) => self.link(&below, &target),
+                None => {
+                    if let Some(kind) = place.kind(&below) {
+                        self.seen(below, kind);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Recorded>> {
+        // Nothing panics while it is held; a poisoned note is as good as another.
+        lock(&self.0)
+    }
 }

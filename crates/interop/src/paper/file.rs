@@ -1,8 +1,7 @@
 //! The file of a paper: its fields, and how it is read. The command of a step is words of linerate with places
 //! for what each machine calls its own parts.
 
-use super::quantity::PublishedQuantity;
-use super::{Cause, Conditions};
+use super::{Cause, Conditions, PublishedQuantity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

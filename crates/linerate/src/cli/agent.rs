@@ -13,7 +13,7 @@ use linerate_facts::room::{StorageLimits, available_bytes};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::{bits_per_second, show_bits_rate};
 use linerate_machine::probe::{Machine, Nic, probe};
-use linerate_measure::run::sinks::open_folder;
+use linerate_measure::run::ends::open_folder;
 use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{

@@ -3,8 +3,7 @@
 //! server of another program.
 
 use super::arguments::values::PROTOCOLS;
-use super::arguments::{EndsArgs, GentleArgs, MethodArgs, ROUNDS, RunArgs};
-use super::environment::may_use_io_uring;
+use super::arguments::{EndsArgs, GentleArgs, MethodArgs, ROUNDS, RunArgs, may_use_io_uring};
 use super::measured;
 use super::output::Output;
 use super::saving::{Gate, ResultTarget, conducted};

@@ -4,8 +4,7 @@
 //! The rules of `--expect` are read before anything is measured, and the result is held to them once it is
 //! kept and printed.
 
-use super::arguments::{ExpectArgs, FormatArg, LiveArgs, OutputArgs};
-use super::environment::power_commands;
+use super::arguments::{ExpectArgs, FormatArg, LiveArgs, OutputArgs, power_commands};
 use super::output::Output;
 use super::progress::Progress;
 use super::stop::{Saved, end_run_that_hangs, stop_on_signals};

@@ -3,8 +3,9 @@
 //!
 //! The sections of a job file (`--fio-job FILE`) are grids of one job each, done one after the other.
 
-use super::arguments::{DiskArgs, FormatArg, JobArgs, LoadArgs, MemoryArgs, NetworkArgs, SEED};
-use super::environment::may_use_io_uring;
+use super::arguments::{
+    DiskArgs, FormatArg, JobArgs, LoadArgs, MemoryArgs, NetworkArgs, SEED, may_use_io_uring,
+};
 use super::output::Output;
 use super::progress::Progress;
 use super::run::gentle;

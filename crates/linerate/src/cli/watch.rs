@@ -1,7 +1,6 @@
 //! `linerate watch`: moments of this machine or of a recording, printed and kept.
 
-use super::arguments::{WatchArgs, sysroot_of};
-use super::environment::power_commands;
+use super::arguments::{WatchArgs, power_commands, sysroot_of};
 use super::measured::measured_devices;
 use super::output::Output;
 use super::progress::is_dumb;
@@ -12,7 +11,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
-use linerate_watch::latest_moment::LatestMoment;
+use linerate_watch::history::LatestMoment;
 use linerate_watch::page::{Page, PageSettings, PageToken};
 use linerate_watch::{LiveWatch, Moment, Recorder, Replay, WatchSpec, lines, terminal};
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ use linerate::report;
 use linerate::run::Run;
 use linerate::wall::control::{Conductor, Hub, HubSettings};
 use linerate::watch::Moment;
-use linerate::watch::latest_moment::LatestMoment;
+use linerate::watch::history::LatestMoment;
 use linerate::watch::page::{Page, PageSettings};
 use serde_json::json;
 use std::net::SocketAddr;

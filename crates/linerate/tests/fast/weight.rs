@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
-    ("product lines", 144_767),
-    ("test lines", 81_619),
-    ("product files", 1_004),
+    ("product lines", 143_990),
+    ("test lines", 81_477),
+    ("product files", 849),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),
     ("options of all commands", 368),

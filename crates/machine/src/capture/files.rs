@@ -7,7 +7,7 @@
 use super::names::{NameKind, Names};
 use super::private_names::{PrivateNames, is_owned};
 use super::{identities, passing};
-use crate::probe::{boot, container_of};
+use crate::probe::{chosen_options, container_of};
 use linerate_facts::sysroot::{Recorded, UnreadReason};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -93,7 +93,7 @@ fn file(path: &Path, bytes: &[u8], private_names: &mut PrivateNames) -> Recorded
             false => String::new(),
         }),
         // Some installations put secrets on that line.
-        "cmdline" => private_names.names.text(&boot::chosen(text).join(" ")),
+        "cmdline" => private_names.names.text(&chosen_options(text).join(" ")),
         "version" => text
             .split(' ')
             .map(|word| if word.contains('@') { "(user@host)" } else { word })

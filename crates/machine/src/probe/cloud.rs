@@ -2,7 +2,7 @@
 //! controllers have volumes behind them, which come over the provider's network.
 
 use crate::probe::machine::{Machine, Nic, PciDevice};
-use crate::rates::instances::named;
+use crate::rates::published::instance_named;
 use crate::topology::DRIVERS_WITHOUT_WIRE;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
@@ -77,7 +77,7 @@ pub(super) fn apply(machine: &mut Machine) {
 
 /// The rate of an interface, bits per second, where the instance has one, and the same rate at all times.
 fn promised(instance: &str, interfaces: usize) -> Fact<u64> {
-    let Some(row) = named(instance) else {
+    let Some(row) = instance_named(instance) else {
         return Fact::unknown(format!("what is promised of {instance} is not known here"));
     };
     let words = row.network.words(show_bits_rate);

@@ -9,7 +9,7 @@
 //! The rate of the MAC follows from the line: 4 lanes × 25.78125 GBd × 64/66 = 100 Gb/s. Media and reaches are
 //! those of IEEE 802.3; a module of a maker may do more.
 
-use super::coding::{Coding, Modulation};
+use super::overhead::{Coding, Modulation};
 use super::rows;
 
 /// Bytes on the wire besides the MTU: preamble and start 8, header 14, check sequence 4, gap 12.

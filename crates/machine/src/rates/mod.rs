@@ -7,16 +7,13 @@
 //! Such a table has a row a line, its cells apart by `|`. The first line names the cells, and a line that
 //! begins with `@` gives the source of the rows below it.
 
-pub mod coding;
-pub mod cpu_cost;
 pub mod ethernet;
-pub mod instances;
 pub mod interconnect;
-pub mod loads;
 pub mod memory;
 pub mod otn;
+pub mod overhead;
 pub mod pcie;
-pub mod rdma;
+pub mod published;
 pub mod storage;
 pub mod table;
 

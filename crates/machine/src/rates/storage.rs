@@ -5,7 +5,7 @@
 //! Where a protocol's overhead depends on what is asked (SATA, SCSI, USB), there is no effective figure: a
 //! measurement shows it.
 
-use super::coding::Coding;
+use super::overhead::Coding;
 use super::pcie::{self, PayloadDirection};
 use super::rows;
 

@@ -4,7 +4,7 @@ use super::figures::{Figures, flagged};
 use super::others;
 use super::predict::{DiskLimit, Prediction, are_full, by_rounds, is_far, loses_in_bursts, losses_explain};
 use super::product::EvidenceFigure;
-use crate::measure::interval::Interval;
+use crate::measure::statistics::Interval;
 use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage, StreamTrial};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;

@@ -12,7 +12,6 @@ pub mod ledger;
 mod others;
 mod predict;
 mod product;
-mod shared;
 mod transfer;
 
 use crate::measure::Measurements;

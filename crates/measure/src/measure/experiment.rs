@@ -8,21 +8,18 @@
 //! after the end of its slot, whoever else hangs.
 
 pub(super) mod course;
-mod error;
 mod program;
 mod receivers;
 mod slots;
 mod takers;
 
-use super::Stages;
 use super::flow::Flow;
 use super::network::whole_path;
 use super::peers::Peers;
 use super::running::RunningWorkers;
-use super::transfer;
 use super::window::WindowSpec;
+use super::{Stages, transfer};
 use course::Experiment;
-pub use error::ExperimentError;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_model::plan::{SourcePlan, WorkerPlan};
@@ -31,7 +28,7 @@ use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::source::{Cursor, Source};
-pub use program::{ForeignFlow, ProgramDisk, ProgramTakerSpec};
+pub use program::{ExperimentError, ForeignFlow, ProgramDisk, ProgramTakerSpec};
 use std::sync::Arc;
 use std::time::Duration;
 use takers::{Purpose, TakenDisk, Takers, reader};

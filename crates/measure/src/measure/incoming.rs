@@ -1,7 +1,6 @@
 //! A flow that comes in, done and watched: the peer's agents send from memory, workers of this host take the streams
 //! and throw them away or store them. And the disks here written alone, as the flow writes them.
 
-use super::Stages;
 use super::access::{SHORT_WINDOW_SECONDS, Series};
 use super::flow::{Flow, WorkerSource, verifies, way};
 use super::observed::Observed;
@@ -9,13 +8,13 @@ use super::peers::{Peers, SETTLING};
 use super::product::{Measurement, Stage};
 use super::running::{RunningWorkers, worker_results};
 use super::sender::SenderMeter;
-use super::trust;
+use super::{Stages, trust};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording::counted;
 use linerate_model::plan::{RunFlow, WorkerPlan};
-use linerate_transport::flow::incoming::{IncomingBytes, IncomingStart};
 use linerate_transport::flow::receive::Terms;
 use linerate_transport::flow::sink::{SinkError, SinkStore};
+use linerate_transport::flow::start::{IncomingBytes, IncomingStart};
 use linerate_transport::flow::store::BUFFER_BYTES;
 use linerate_transport::flow::worker::WorkerError;
 use std::net::TcpStream;

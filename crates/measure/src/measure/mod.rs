@@ -1,58 +1,42 @@
 //! The third step: memory, disk, network, then the whole path. `measure(…) -> Measurements`.
 
 pub mod access;
-mod bucket;
-mod cached;
-mod credits;
+mod buckets;
 mod disk;
 mod evidence;
 pub mod experiment;
 mod flow;
 mod incoming;
-pub mod interval;
 pub mod load;
-mod losses;
+mod lossy_way;
 mod memory;
 pub mod memory_sweep;
-mod method;
 mod network;
 mod observed;
 pub(crate) mod others;
+mod path_trials;
 mod peer_figures;
 mod peers;
 pub(crate) mod product;
 pub mod rdma;
 mod read_again;
-mod reads_in_flight;
 mod rounds;
 pub mod running;
 mod sender;
 pub mod statistics;
-mod stream_count;
 mod stream_trials;
 pub mod streams;
 mod tcp_figures;
 mod transfer;
 mod trust;
 pub mod window;
-mod zero_copy;
-
-pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
-use access::{Burst, Series, burst_of_flow};
-pub(crate) use disk::UNREAD;
-pub use evidence::TransferWaits;
-use linerate_system::clock;
-use linerate_system::stop::Stop;
-pub use others::OthersUse;
-pub(crate) use others::busy_before;
-pub use peers::Peers;
-pub use product::*;
-pub(crate) use read_again::READ_AGAIN;
-pub use read_again::{PAGE_CACHE, ReadAgain};
-pub(crate) use rounds::CUT_SHORT;
 
 use crate::event::{Event, Listener, WorkerShares};
-use bucket::Bucket;
+pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
+use access::{Burst, Series, burst_of_flow};
+use buckets::Bucket;
+pub(crate) use disk::UNREAD;
+pub use evidence::TransferWaits;
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
@@ -61,9 +45,18 @@ use linerate_model::plan::long_path::LossCount;
 use linerate_model::plan::schedule::{FEWEST_ROUNDS, LEAST_ROUNDS, SINK_SECONDS};
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
 use linerate_model::shares::ShareRecord;
+use linerate_system::clock;
+use linerate_system::stop::Stop;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::sink::SinkFolder;
+pub use others::OthersUse;
+pub(crate) use others::busy_before;
+pub use peers::Peers;
+pub use product::*;
+pub(crate) use read_again::READ_AGAIN;
 use read_again::SourceReading;
+pub use read_again::{PAGE_CACHE, ReadAgain};
+pub(crate) use rounds::CUT_SHORT;
 use running::RunningWorkers;
 pub(crate) use running::started;
 use std::collections::BTreeSet;
@@ -180,8 +173,8 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
     let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
     let trials: [Trial; 4] = [
         (stream_trials::NAME, stream_trials::choose),
-        (reads_in_flight::NAME, reads_in_flight::choose),
-        (zero_copy::NAME, zero_copy::choose),
+        (path_trials::READS_TRIAL, path_trials::choose_reads),
+        (path_trials::COPY_TRIAL, path_trials::choose_copy),
         (experiment::NAME, experiment::conduct),
     ];
     let failed = trials
@@ -477,7 +470,7 @@ impl Measurement {
     fn add_earlier(&mut self, samples: &[f64]) {
         self.samples.splice(..0, samples.iter().copied());
         self.bytes_per_second = statistics::median(&self.samples);
-        self.interval = interval::Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
+        self.interval = statistics::Interval::of(&self.samples).map(|interval| [interval.low, interval.high]);
         self.spread = statistics::spread(&self.samples);
     }
 
@@ -493,7 +486,7 @@ impl Measurement {
             resource,
             together: false,
             bytes_per_second,
-            interval: interval::Interval::of(&observation.samples)
+            interval: statistics::Interval::of(&observation.samples)
                 .map(|interval| [interval.low, interval.high]),
             spread: statistics::spread(&observation.samples),
             samples: observation.samples.clone(),

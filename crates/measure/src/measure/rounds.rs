@@ -6,16 +6,14 @@
 //! to the part that limits it: twice as many pairs tell a path that does what its part allows from one that does
 //! not.
 
-use super::credits;
 use super::disk::{self, DiskObservation, Readers};
 use super::flow::Flow;
 use super::network::{all_paths, sink_alone, whole_path, written_disks};
 use super::observed::Observed;
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
-use super::transfer;
 use super::window::WindowSpec;
-use super::{STARTING_SECONDS, Stages};
+use super::{STARTING_SECONDS, Stages, buckets, transfer};
 use crate::event::STEADY;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Goal;
@@ -74,7 +72,7 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
     flow_steadily(stages, &mut turns, peers);
     let figures = turns.iter().filter_map(|turn| Some((turn.figure(stages)?, turn.rates())));
     let mut figures: Vec<(Measurement, &[f64])> = figures.collect();
-    credits::settle(&stages.done, &mut figures);
+    buckets::settle_credits(&stages.done, &mut figures);
     figures.into_iter().for_each(|(figure, _)| stages.measured(figure));
 }
 

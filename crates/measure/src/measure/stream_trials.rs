@@ -1,15 +1,14 @@
 //! Before the rounds of a run: how many streams its TCP flows get over a way that loses packets by chance.
 
-use super::Stages;
 use super::flow::Flow;
+use super::lossy_way::{ChosenStreams, LossyWay, MOST_TRIALS, streams_in_words};
 use super::network::all_paths;
 use super::peers::Peers;
 use super::product::StreamTrial;
 use super::statistics::median;
-use super::stream_count::{ChosenStreams, LossyWay, MOST_TRIALS, words};
 use super::tcp_figures::TcpFigures;
-use super::transfer;
 use super::window::WindowSpec;
+use super::{Stages, transfer};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::schedule::{SETTLING_TRIPS, flow_turn};
 use linerate_model::plan::{Goal, WorkerPlan, plan};
@@ -103,11 +102,12 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     let trials = trials?;
     let best = trials.iter().find(|trial| trial.chosen).cloned();
     if let Some(best) = best.filter(|best| *best != StreamTrial { chosen: true, ..trials[0].clone() }) {
-        let others = trials.iter().filter(|trial| !trial.chosen).map(words).collect::<Vec<_>>().join("; ");
+        let others =
+            trials.iter().filter(|trial| !trial.chosen).map(streams_in_words).collect::<Vec<_>>().join("; ");
         stages.note(format!(
             "{}: {} (tried beside that: {others}); --streams sets the number for each NIC",
             way.why(),
-            words(&best)
+            streams_in_words(&best)
         ));
         set(stages, best.asked());
     }

@@ -2,25 +2,22 @@
 //! described.
 
 use super::access::{SHORT_WINDOW_SECONDS, Series};
-use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::experiment::course::{Experiment, Experimenting};
-use super::flow::{Flow, MEMORY_BLOCK_BYTES, WorkerSource, verifies, way};
-use super::incoming;
-use super::method;
-use super::observed::{Observed, Pacing};
+use super::flow::{
+    CACHING_TIME, Flow, MEMORY_BLOCK_BYTES, WorkerSource, bring_into_cache, drop_from_cache, verifies, way,
+};
+use super::observed::{self, Observed, Pacing};
 use super::peer_figures::PeerMeter;
 use super::peers::Peers;
 use super::product::{Measurement, Stage, ZeroCopyUse};
 use super::running::{RunningWorkers, worker_results};
 use super::tcp_figures::{FlowMeter, Settling, TcpFigures};
-use super::trust;
 use super::window::WindowObservation;
-use super::{PATIENCE, Stages};
+use super::{PATIENCE, Stages, incoming, trust};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{WorkerPlan, spare_blocks};
-use linerate_system::clock;
-use linerate_system::{connection, file};
+use linerate_system::{clock, connection, file};
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
@@ -196,7 +193,7 @@ pub(super) fn observe_beside(
     let last = peers.close();
     let sink = flow.sink(stages.goal).and_then(|_| far.sink(&last)).map(Box::new);
     if flow.behind == WorkerSource::Cached {
-        drop_again(&stages.plan.sources);
+        drop_from_cache(&stages.plan.sources);
     }
     // Where the sink has said why, that its streams ended is no news.
     let sink_said = flow.sink(stages.goal).is_some() && (watched.is_err() || kept.is_err());
@@ -268,7 +265,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;
-    measurement.method = method::of_transfer(stages, flow, observed);
+    measurement.method = observed::method_of_transfer(stages, flow, observed);
     measurement.zero_copy = zero_copy;
     measurement.workers = worker_results(watched, |position| {
         let worker = &workers[position];
@@ -327,9 +324,10 @@ fn cursors(stages: &Stages<'_>, flow: &Flow, limit: Option<&RateLimit>) -> Vec<A
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.workers.iter().any(|worker| worker.source == index);
         match flow.behind {
-            WorkerSource::Cached if used => {
-                Arc::new(Cursor::new(bring_in(source, patience, limit, stages.stop), source.block_bytes))
-            }
+            WorkerSource::Cached if used => Arc::new(Cursor::new(
+                bring_into_cache(source, patience, limit, stages.stop),
+                source.block_bytes,
+            )),
             _ => Arc::clone(&stages.reading[index].cursor),
         }
     });

@@ -6,11 +6,6 @@
 //! the receiver where there is one.
 
 mod observation;
-mod worker_watch;
-
-pub use observation::{Look, WindowObservation, WorkerObservation};
-pub use worker_watch::WorkerCounts;
-pub(super) use worker_watch::{RateGlance, WorkerWatch};
 
 use linerate_facts::counters::AgentProcess;
 use linerate_facts::host::{HostSample, HostSampler};
@@ -18,6 +13,8 @@ use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
+pub use observation::{Look, WindowObservation, WorkerCounts, WorkerObservation};
+pub(super) use observation::{RateGlance, WorkerWatch};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

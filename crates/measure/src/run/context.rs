@@ -1,4 +1,5 @@
-//! What every command that measures works with, and how each of them begins and ends.
+//! What every command that measures works with, and how each of them begins and ends. Ctrl-C ends it within a second,
+//! whatever a peer does: one that does not answer after a moment is left.
 
 use super::Run;
 use crate::event::{Event, Listener};
@@ -9,8 +10,13 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::flow_devices::{FlowDevices, InterfacePath, disks_below, interfaces_below};
 use linerate_machine::probe::{Machine, probe};
 use linerate_model::plan::{PathPlan, SourcePlan, volume_members};
-use linerate_system::stop::Stop;
+use linerate_system::stop::{Stop, any_ended};
+use linerate_transport::agent::SessionBreaker;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// After Ctrl-C the peers have this long to answer.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Called with all that is known, after each step and each figure.
 pub type Save<'a> = &'a mut dyn FnMut(&Run) -> Result<(), Failure>;
@@ -80,5 +86,25 @@ impl RunContext<'_> {
         if self.stopped() {
             run.errors.push("interrupted: what was measured until then is here".into());
         }
+    }
+}
+
+/// Does the work; a peer that holds it up after `stop` is cut off. Where not even one more thread is to be
+/// had, such a peer is waited for.
+pub(super) fn cut_at_stop<T>(cutters: Vec<SessionBreaker>, stop: &Stop, work: impl FnOnce() -> T) -> T {
+    let over = Stop::new();
+    std::thread::scope(|scope| {
+        let _ = std::thread::Builder::new()
+            .name("cutter".into())
+            .spawn_scoped(scope, || cut_when_stopped(&cutters, stop, &over));
+        let _over = over.ends_at_drop();
+        work()
+    })
+}
+
+fn cut_when_stopped(cutters: &[SessionBreaker], stop: &Stop, over: &Stop) {
+    any_ended(&[stop, over], None);
+    if !over.wait(LAST_WORDS) {
+        cutters.iter().for_each(SessionBreaker::cut);
     }
 }

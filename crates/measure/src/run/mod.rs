@@ -2,26 +2,20 @@
 //! `run.json` (schema 2).
 //!
 //! `again` makes one figure ready once, to be taken many times. `conduct` does the whole path: probe → plan →
-//! measure → diagnose; `disk`, `load` and `network` do one stage of it; `cut` lets Ctrl-C end them.
-//! `sources`, `scratch` and
-//! `paths` make what the user named ready.
+//! measure → diagnose; `disk`, `load` and `network` do one stage of it. `context` is what each of them works with, and lets Ctrl-C
+//! end it; `ends` and `scratch` make what the user named ready.
 
 pub mod again;
 pub mod conduct;
 mod context;
 pub mod disk;
+pub mod ends;
 pub mod fleet;
-pub mod from_server;
-mod interrupt;
 pub mod load;
 pub mod network;
-mod paths;
 pub mod power;
 mod scratch;
-pub mod sinks;
-mod sources;
 mod transfer;
-mod worker_costs;
 
 use crate::diagnose::ledger::MeasuredLedger;
 use crate::diagnose::{
@@ -30,6 +24,7 @@ use crate::diagnose::{
     slow_paths, stream_findings, transfer_diagnosis,
 };
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
+pub use conduct::worker_costs;
 pub use context::{RunContext, Save};
 use fleet::FleetResult;
 use linerate_machine::probe::Machine;
@@ -38,7 +33,6 @@ use linerate_system::clock;
 use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
 pub use transfer::{ServedResult, TransferFile, TransferNic, TransferOutcome, TransferResult};
-pub use worker_costs::worker_costs;
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
 pub const SCHEMA: u32 = 2;

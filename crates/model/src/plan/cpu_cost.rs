@@ -8,8 +8,8 @@ use super::product::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::wording;
-use linerate_machine::rates::cpu_cost::{self, CpuCost};
 use linerate_machine::rates::ethernet::{Stack, payload_bytes};
+use linerate_machine::rates::published::{self, CpuCost};
 
 /// UDP: this program's own way from disk to NIC, what does not depend on the datagrams, and each datagram's part.
 /// 0.36 at an MTU of 1500 and 0.17 at one of 9000 are the ceilings that it is held to.
@@ -62,7 +62,7 @@ pub fn published(
     protocol: Protocol,
     mtu: Option<u32>,
 ) -> Option<CpuCost> {
-    let cost = cpu_cost::published(memory.unwrap_or_default(), reads_disks, protocol)?;
+    let cost = published::cpu_cost(memory.unwrap_or_default(), reads_disks, protocol)?;
     let scale = match protocol {
         Protocol::Tcp => 1.0,
         Protocol::Udp => own_udp(mtu)? / own_udp(Some(JUMBO_MTU))?,

@@ -8,7 +8,7 @@ use super::flow::{Flow, FlowPlan};
 use super::product::{Resource, ResourceKind};
 use super::wording::in_words;
 use crate::verdict::LimitKind;
-use linerate_machine::rates::loads::Load;
+use linerate_machine::rates::published::Load;
 use serde::Serialize;
 
 /// A client less than this share short of its rate has it.

@@ -9,7 +9,6 @@ mod goal;
 pub mod long_path;
 pub mod machine_file;
 mod overruled;
-mod pairing;
 pub mod parts;
 mod pool;
 mod product;
@@ -18,10 +17,8 @@ mod resources;
 pub mod schedule;
 pub mod sizing;
 mod streams;
-mod touches;
 pub mod whatif;
 pub mod wording;
-mod worker_cost;
 mod worker_count;
 mod workers;
 
@@ -32,7 +29,7 @@ pub use pool::spare_blocks;
 pub use product::*;
 pub use resources::{is_received_by_tcp, memory_touches, path_rate, volume_members};
 pub use streams::{Pin, StreamPlacement, place_streams};
-pub use worker_cost::WorkerCost;
+pub use worker_count::WorkerCost;
 pub use workers::spare_cores;
 
 /// Bytes a read where neither the user nor the source says.

@@ -1,6 +1,6 @@
 //! The product of the plan: which workers, which resources bound them, what the parts allow.
 
-use super::worker_cost::WorkerCost;
+use super::worker_count::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::wording::{counted, listed};
 use serde::{Deserialize, Serialize};

@@ -4,11 +4,11 @@
 //! NICs → receivers.
 
 use super::capacity::{Model, Solution};
+use super::flow::figures::{Leaves, MemoryPassage};
 use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources, open_ends};
 use super::goal::{Goal, RunFlow};
 use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts, disk_is_received_by_tcp};
 use super::product::{Bound, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
-use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Disk, DiskKind, Machine};

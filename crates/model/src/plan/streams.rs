@@ -1,8 +1,7 @@
 //! Streams assigned to NICs by their rates, and on which CPU each runs.
 
-use super::pairing::shares;
 use super::product::PathPlan;
-use super::workers::{first_half, take_core, usable_cores};
+use super::workers::{first_half, shares, take_core, usable_cores};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::Machine;
 use serde::{Deserialize, Serialize};

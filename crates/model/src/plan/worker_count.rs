@@ -1,12 +1,13 @@
-//! How many workers a NIC gets, and how many reads they keep in flight: by its rate, not by the number of files.
+//! How many workers a NIC gets, and how many reads they keep in flight: by its rate, not by the number of files. What
+//! workers were measured to cost in an earlier run comes before the default.
 //!
 //! One volume over one fast NIC would else be one thread and one connection, which ends at what one CPU copies.
 
-use super::worker_cost::WorkerCost;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::counted;
-use linerate_machine::rates::cpu_cost::CpuCost;
+use linerate_machine::rates::published::CpuCost;
+use serde::{Deserialize, Serialize};
 
 /// A NIC that is so little faster than its workers gets no further one: a data sheet's rate is nobody's to a
 /// percent.
@@ -117,6 +118,35 @@ pub(super) fn of_nic(needs: &NicNeeds<'_>, asked: Option<u32>) -> NicCount {
 pub(super) fn reads_for(bytes_per_second: f64, block_bytes: u64) -> u32 {
     let reads = bytes_per_second * USUAL_READ_SECONDS / block_bytes.max(1) as f64;
     if reads.is_finite() { reads.ceil().clamp(0.0, 4096.0) as u32 } else { 0 }
+}
+
+/// A worker and its stream, over one NIC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerCost {
+    /// CPU seconds of a thread per 10⁹ bytes, from the source to the network, or of the peer's that takes them where
+    /// that is more.
+    pub seconds_per_gb: f64,
+    /// The peer's thread is the one that costs more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_peer: bool,
+    /// The most that a worker moved there, bytes per second.
+    pub most_bytes_per_second: f64,
+    /// When that run began, RFC 3339.
+    pub started: String,
+}
+
+impl WorkerCost {
+    /// What one carries, bytes per second. A thread that works for a tenth of the time shows its cost, and not what
+    /// else ends a stream: beyond `default` it counts only as far as one was seen to go.
+    pub(super) fn bytes_per_second(&self, default: f64) -> f64 {
+        (1e9 / self.seconds_per_gb).min(default.max(self.most_bytes_per_second))
+    }
+
+    /// `0.55 CPU seconds per GB, measured in the run of 2026-11-25T11:00:00Z`.
+    pub(super) fn why(&self) -> String {
+        let at = if self.at_peer { " at the peer" } else { "" };
+        format!("{:.2} CPU seconds per GB{at}, measured in the run of {}", self.seconds_per_gb, self.started)
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::usage::CoreUse;
 use linerate_facts::wording::{counted, percent};
 use std::fmt::{Display, Formatter, Result};
-
-mod missing;
 mod rules;
 mod shares;
 

@@ -1,19 +1,11 @@
 //! Any runs side by side: the same measurements paired, a difference called one only where the intervals part,
 //! unlike machines said first.
 //!
-//! `measure::interval` has the mathematics, `pair` tells which rows are the same; what sets the machines apart
+//! `measure::statistics` has the mathematics, `pair` tells which rows are the same; what sets the machines apart
 //! is here, since a difference of the figures may be theirs; `view` shows the product.
 
-mod detail;
 mod pair;
 mod view;
-
-pub(super) use detail::sampled;
-pub use detail::{Detail, Quantity, Sampled};
-pub use linerate_measure::measure::interval::{Interval, SampleComparison};
-pub use pair::joined;
-pub(super) use pair::keyed as measured_as;
-pub use view::{page, screen};
 
 use super::figure::{Unit, seconds_word};
 use crate::alike::{distinct, grouped};
@@ -23,9 +15,13 @@ use linerate_facts::printable::printable;
 use linerate_facts::units;
 use linerate_machine::probe::{Disk, Machine};
 use linerate_measure::measure::Stage;
+pub use linerate_measure::measure::statistics::{Interval, SampleComparison};
 use linerate_measure::run::{Run, SCHEMA};
+pub use pair::{Detail, Quantity, Sampled, joined};
+pub(super) use pair::{keyed as measured_as, sampled};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+pub use view::{page, screen};
 
 /// Rates set beside each other; one serde value, saved as `compare.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -173,7 +169,7 @@ pub fn compare(runs: &[(PathBuf, Run)]) -> Result<Comparison, Failure> {
     let saved: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
     let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
     let (rows, only) = pair::rows(&saved, &labels);
-    let details = detail::details(&saved);
+    let details = pair::details(&saved);
     let answers = pair::answers(&saved);
     if rows.is_empty() && answers.is_empty() {
         let some = only.iter().take(2).map(|only| format!("“{}” only in {}", only.name, only.run));

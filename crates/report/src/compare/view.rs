@@ -7,12 +7,11 @@ use crate::document::{
     Block, Cell, Document, Media, Part, Table, TableRow, alarm, bold, dim, drawn, list, plain,
 };
 use crate::figure::percent;
-use crate::grid::{Column, name, notes, number, text};
+use crate::grid::{Column, Style, name, notes, number, text};
 use crate::markup::{Markup, at, html};
-use crate::style::Style;
 use linerate_facts::printable::shortened;
 use linerate_facts::wording::counted;
-use linerate_measure::measure::interval::LEAST_SAMPLES;
+use linerate_measure::measure::statistics::LEAST_SAMPLES;
 use linerate_measure::run::Run;
 use std::path::PathBuf;
 

@@ -3,9 +3,9 @@
 
 use super::{Block, Media, Part, Text, dim, plain};
 use crate::figure::{Unit, count, percent, quantity, rate, seconds_word};
+use crate::grid::Style;
 use crate::html::{kept_together, with_code};
 use crate::markup::{Markup, html};
-use crate::style::Style;
 use linerate_facts::printable::{hanging, printable};
 use linerate_facts::units::{bytes_per_second, show_size};
 use linerate_facts::wording::counted;

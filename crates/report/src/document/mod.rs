@@ -5,9 +5,9 @@ mod finding;
 mod table;
 
 use crate::figure::{Figure, Unit};
+use crate::grid::{Style, Weight};
 use crate::html::{self, kept_together, with_code, word_tag};
 use crate::markup::{Markup, html};
-use crate::style::{Style, Weight};
 use crate::verdict::both;
 pub(crate) use finding::{findings, findings_of};
 use linerate_facts::printable::{columns, hanging, printable, wrapped};
@@ -404,8 +404,7 @@ impl Document<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::{Column, name, notes, number};
-    use crate::style::NO_SCREEN;
+    use crate::grid::{Column, NO_SCREEN, name, notes, number};
     use proptest::prelude::*;
 
     const COLUMNS: [Column; 4] =

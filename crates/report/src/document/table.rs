@@ -2,10 +2,9 @@
 //! block.
 
 use super::Text;
-use crate::grid::{self, Column};
+use crate::grid::{self, Column, Style, Weight};
 use crate::html::{scrolling, with_code};
 use crate::markup::{Markup, html};
-use crate::style::{Style, Weight};
 use linerate_facts::printable::columns;
 
 /// Before what is said below a row.

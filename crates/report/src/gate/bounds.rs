@@ -9,7 +9,7 @@ use crate::verdict::verdict;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::first_of;
 use linerate_measure::diagnose::{Finding, Severity, map_findings};
-use linerate_measure::measure::interval::LEAST_SAMPLES;
+use linerate_measure::measure::statistics::LEAST_SAMPLES;
 use linerate_measure::measure::{LimitedBy, Measurement, PAGE_CACHE, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;

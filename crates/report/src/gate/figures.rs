@@ -6,7 +6,7 @@ use crate::figure::{Unit, operations_word, percent, rate, seconds_word};
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::access::{LoadCurve, LoadPoint};
-use linerate_measure::measure::interval::Interval;
+use linerate_measure::measure::statistics::Interval;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 

@@ -2,15 +2,14 @@
 //!
 //! A rule fails only where the whole interval of the figure lies on the wrong side, and nobody else had the
 //! machine meanwhile. `rule` reads a rule, `expectations` those of a command line; `figures` are what a rule
-//! is about, `bounds` judges them and says why one fails; `machine` is about what was probed, `others` about
-//! like parts, another result and the history. `write` makes rules of a plan or of a good result. For a CI the
+//! is about, `bounds` judges them and says why one fails; `compared` is about like parts, another
+//! result, the history and what was probed. `write` makes rules of a plan or of a good result. For a CI the
 //! rules are test cases, in the XML that is read from JUnit.
 
 mod bounds;
+mod compared;
 mod expectations;
 mod figures;
-mod machine;
-mod others;
 mod rule;
 mod write;
 
@@ -116,14 +115,14 @@ pub fn judge(run: &Run, expected: &Expectations, history: &History) -> GateRepor
 fn judged(run: &Run, rule: &Rule, expected: &Expectations, history: &History) -> JudgedRule {
     let Judgement { outcome, text } = match &rule.meaning {
         Meaning::Figure(figure) => bounds::judge(run, figure),
-        Meaning::NoFinding { of_machine, choice } => machine::no_finding(run, *of_machine, *choice),
-        Meaning::Fact { what, value } => machine::fact(run, what, value),
-        Meaning::Twins { within } => others::twins(run, *within),
+        Meaning::NoFinding { of_machine, choice } => compared::judge_findings(run, *of_machine, *choice),
+        Meaning::Fact { what, value } => compared::judge_fact(run, what, value),
+        Meaning::Twins { within } => compared::judge_twins(run, *within),
         Meaning::Like { result, within } => {
             let like = expected.results.iter().find(|(name, _)| name == result);
-            others::like(run, like.map(|(_, run)| run), *within)
+            compared::judge_likeness(run, like.map(|(_, run)| run), *within)
         }
-        Meaning::AsUsual => others::as_usual(run, history),
+        Meaning::AsUsual => compared::judge_as_usual(run, history),
     };
     JudgedRule { rule: rule.text.clone(), outcome, text: printable(&text) }
 }

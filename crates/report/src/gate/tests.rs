@@ -3,8 +3,7 @@
 use super::*;
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Array, Machine};
-use linerate_measure::measure::interval::Interval;
-use linerate_measure::measure::statistics::median;
+use linerate_measure::measure::statistics::{Interval, median};
 use linerate_model::plan::Goal;
 use linerate_testing::Dice;
 use linerate_testing::server::{link, server};

@@ -2,7 +2,6 @@
 //! paper; cards, and numbers with the tag that says where they come from. A page is one file that shows a
 //! result to anybody, with no script and nothing to load.
 
-pub(super) mod cores;
 pub(super) mod machine;
 pub(super) mod waterfall;
 pub(super) mod workers;

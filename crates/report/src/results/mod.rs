@@ -7,15 +7,11 @@
 mod reference;
 mod store;
 
-pub use reference::{newest_two, read, read_before, read_of_host, read_quiet_of};
-pub use store::{KeepError, MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS, ResultStore};
-
 use crate::document::{self, Block, Table, TableRow, plain};
 use crate::figure::Unit;
-use crate::grid::{Column, notes, number, text};
+use crate::grid::{Column, Style, notes, number, text};
 use crate::json;
 use crate::stage::sentence;
-use crate::style::Style;
 use crate::verdict::verdict;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
@@ -23,11 +19,13 @@ use linerate_measure::run::Run;
 use linerate_model::plan::wording::in_words;
 use linerate_model::verdict::Verdict;
 use reference::parse;
+pub use reference::{newest_two, read, read_before, read_of_host, read_quiet_of};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use store::is_transfer;
+pub use store::{KeepError, MOST_BYTES, MOST_RESULTS, MOST_TRANSFERS, ResultStore};
 
 const COLUMNS: [Column; 6] = [
     text("", 0),

@@ -397,7 +397,7 @@ fn remarks(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::style::Style;
+    use crate::grid::Style;
 
     #[test]
     fn a_curve_reports_where_it_levels_off() {

@@ -177,7 +177,7 @@ fn signed(value: i64) -> String {
 mod tests {
     use super::*;
     use crate::document::lines;
-    use crate::style::Style;
+    use crate::grid::Style;
     use linerate_measure::diagnose::ledger::{Layer, Others, Reason};
 
     fn shown(ledger: &Ledger, width: usize) -> String {

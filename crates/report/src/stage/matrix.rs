@@ -190,7 +190,7 @@ impl<'a> Cell<'a> {
 mod tests {
     use super::*;
     use crate::document;
-    use crate::style::Style;
+    use crate::grid::Style;
     use linerate_measure::measure::access::{Access, AccessOrder, SideResult};
 
     fn figure(transfer_bytes: u64, queue_depth: u32, operations: f64) -> Measurement {

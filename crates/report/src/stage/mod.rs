@@ -13,8 +13,8 @@ mod transfer;
 
 use super::charts::{self, Named};
 use super::document::{Block, Document, Media, Part, bold, drawn, errors, findings_of, plain};
+use super::grid::Style;
 use super::html::machine;
-use super::style::Style;
 use super::{power, shares};
 use linerate_facts::printable::printable;
 use linerate_measure::measure::Stage;

@@ -6,7 +6,7 @@ use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_size};
 use linerate_facts::wording::counted;
-use linerate_measure::measure::interval::{self, SampleComparison};
+use linerate_measure::measure::statistics::{self, SampleComparison};
 use linerate_measure::measure::streams::{MethodTrial, StreamFigure, StreamsResult};
 use linerate_measure::measure::{LimitedBy, Measurement, StreamTrial};
 
@@ -127,7 +127,7 @@ pub(super) fn congestion_controls(trials: &[MethodTrial]) -> Option<String> {
     let system = trials.iter().find(|trial| trial.congestion_control.is_none())?;
     let others = trials.iter().filter(|trial| trial.congestion_control.is_some());
     let best = others.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;
-    let more = match interval::verdict(system.interval(), best.interval()) {
+    let more = match statistics::compare_intervals(system.interval(), best.interval()) {
         SampleComparison::Higher => format!("{} carries more", name(best)),
         SampleComparison::Lower => "the system's carries more".into(),
         SampleComparison::NoDifferenceShown => "no difference shown".into(),

@@ -4,10 +4,9 @@
 use super::{DeviceRow, Entry, Group, grouped, rows};
 use crate::document::{Block, Cell, Media, Part, Table, TableRow, dim};
 use crate::figure::{Figure, cost, percent, rate};
-use crate::grid::{Column, name, notes, number, text};
+use crate::grid::{Column, NO_SCREEN, name, notes, number, text};
 use crate::html::{letter_tag, tagged};
 use crate::markup::{Markup, at, html};
-use crate::style::NO_SCREEN;
 use crate::verdict::RunVerdict;
 use linerate_facts::printable::{printable, shortened};
 use linerate_facts::wording::counted;

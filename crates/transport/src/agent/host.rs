@@ -1,12 +1,21 @@
-//! What a client learns of this host when it comes: who it is, and what its kernel grants.
+//! What a client learns of this host when it comes: who it is, what its kernel grants, and what it may have of its sink.
 
+use super::allow::AllowList;
 use super::clients::AgentSettings;
-use super::protocol::{Hello, PROTOCOL};
+use super::protocol::{Hello, OpenRequest, PROTOCOL, SinkOffer};
+use super::session_stream::{SessionStream, StoreReceiver};
+use crate::flow::sink::{SinkError, SinkFolder, SinkStore};
+use crate::flow::stream::StreamRole;
 use linerate_facts::counters::AgentProcess;
+use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Differs between any two kernels that were started, and is the same in all namespaces of one.
+pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The interface that holds an address of this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,9 +29,6 @@ pub struct Interface {
 
 /// Finds the interface of an address; the caller knows (it has the probe).
 pub type InterfaceOf = Arc<dyn Fn(IpAddr) -> Option<Interface> + Send + Sync>;
-
-/// Differs between any two kernels that were started, and is the same in all namespaces of one.
-pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The greeting.
 pub(crate) fn hello(
@@ -52,7 +58,7 @@ pub(crate) fn hello(
         rdma: true,
         takes_cpu: settings.experiments,
         boot_id: sysroot.text(BOOT_ID).ok(),
-        sink: settings.sink.as_ref().map(|sink| super::sink::offer(sink)),
+        sink: settings.sink.as_ref().map(|sink| sink_offer(sink)),
         time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
         process: AgentProcess::current(sysroot),
     }
@@ -63,4 +69,40 @@ pub(crate) fn hello(
 pub(crate) fn congestion_controls(sysroot: &Sysroot) -> Vec<String> {
     let names = sysroot.text("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     names.split_whitespace().map(str::to_string).collect()
+}
+
+/// What a client learns of it.
+fn sink_offer(sink: &SinkFolder) -> SinkOffer {
+    SinkOffer { disk: sink.disk().map(str::to_string), bytes: sink.free_bytes() }
+}
+
+/// The files that a test asks for; none where it stores nothing.
+pub(crate) fn stores_for(
+    sink: Option<&Arc<SinkFolder>>,
+    request: &OpenRequest,
+) -> Result<Vec<SinkStore>, SinkError> {
+    if request.sink.is_none() {
+        return Ok(Vec::new());
+    }
+    let workers = || request.streams.iter().filter(|spec| spec.role == StreamRole::Worker);
+    if workers().any(|spec| spec.protocol != Protocol::Tcp) {
+        return Err(SinkError::Datagrams);
+    }
+    sink.ok_or(SinkError::None)?.take(workers().count(), request.sink_workers)
+}
+
+/// Has a worker write blocks of its own, on a thread of its own.
+pub(crate) fn write_alone(
+    stream: &Arc<SessionStream>,
+    store: StoreReceiver,
+    allow: &AllowList,
+) -> io::Result<()> {
+    let (stream, terms) = (Arc::clone(stream), stream.terms(allow));
+    let write = move || {
+        stream.run(None, |stop| match &stream.store {
+            Some(into) => store(None, into.file(), &terms, &stream.counters, stop),
+            None => Ok(()),
+        });
+    };
+    std::thread::Builder::new().name("sink".into()).spawn(write).map(drop)
 }

@@ -10,19 +10,16 @@ mod client;
 mod clients;
 mod data_streams;
 mod host;
+mod network_stream;
 mod noise;
 mod peer;
 mod protocol;
 mod rdma;
-mod receivers;
 mod secret;
 mod server;
 mod session;
 mod session_stream;
 mod shared;
-mod sink;
-mod stream_client;
-mod stream_request;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -34,8 +31,7 @@ pub use allow::{AllowList, BearerToken, Network, NetworkError};
 pub use client::{AgentSession, SessionBreaker, no_connection};
 pub use clients::{AgentLimits, AgentSettings, ClientLimits};
 pub use host::{BOOT_ID, Interface, InterfaceOf};
-#[cfg(any(test, feature = "testing"))]
-pub use noise::fuzzing;
+pub use network_stream::{OpenedStream, StreamEnds};
 pub use noise::{
     Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as,
     respond_to,
@@ -44,15 +40,17 @@ pub use peer::{OwnAgent, Peer, find_peers, serve_own, serve_own_on};
 pub use protocol::{
     Hello, OpenRequest, PROTOCOL, RdmaReady, SinkOffer, SinkRequest, StreamTicket, TestSample,
 };
-pub use receivers::{Receivers, StoreReceiver};
 pub use secret::{
     KEY_VARIABLE, Key, KeyTextError, OneTimeToken, OneTimeTokens, SECRET_BYTES, random, same, to_hex,
 };
 pub use server::Agent;
-pub use stream_client::{OpenedStream, StreamEnds};
+pub use session_stream::{Receivers, StoreReceiver};
 pub use taking::{TakeRequest, TakenSample};
 pub(crate) use wire::connect_within;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream, LocalBinding};
+
+#[cfg(any(test, feature = "testing"))]
+pub use noise::fuzzing;
 
 /// The port that an agent listens on, unless told otherwise.
 pub const DEFAULT_PORT: u16 = 7411;

@@ -12,9 +12,9 @@
 
 use super::clients::AgentSettings;
 use super::host::InterfaceOf;
-use super::receivers::Receivers;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, begin};
+use super::session_stream::Receivers;
 use super::{DEFAULT_PORT, Key};
 use crate::address::{resolve_host, resolve_named};
 use crate::ssh::{SshEnd, SshHost, SshProgram, SshProgramError};

@@ -3,8 +3,8 @@
 use super::clients::AgentSettings;
 use super::host::InterfaceOf;
 use super::protocol::AgentRequest;
-use super::receivers::Receivers;
 use super::secret::Key;
+use super::session_stream::Receivers;
 use super::shared::{PendingEntry, Shared, TICK};
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, data_streams, noise, session};

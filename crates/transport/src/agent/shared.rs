@@ -3,9 +3,8 @@
 
 use super::clients::{AgentSettings, Clients};
 use super::host::InterfaceOf;
-use super::receivers::Receivers;
 use super::secret::{Key, OneTimeTokens, SECRET_BYTES, random, to_hex};
-use super::session_stream::{SessionStream, WatchedStreams};
+use super::session_stream::{Receivers, SessionStream, WatchedStreams};
 use crate::admission::{self, Permits, SharedPending};
 use linerate_system::lock;
 use linerate_system::stop::Stop;

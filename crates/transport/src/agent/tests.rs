@@ -2,12 +2,12 @@
 //! hold, all that it gave comes back once, whom it refuses has to be refused, and nobody waits for ever.
 
 use super::clients::{AHEAD, AHEAD_FACTOR};
+use super::network_stream::memory_of_stream;
 use super::protocol::AgentRequest;
 use super::session_stream::SessionStream;
 use super::shared::{Shared, TICK};
-use super::stream_request::memory_bytes;
 use super::trial::{AgentTest, TestOwner};
-use super::{session, *};
+use super::*;
 use crate::admission::{PendingEntry, Permit, SharedPending, origin};
 use crate::flow::rate_limit::LONGEST_DEBT;
 use crate::flow::stream::{StreamRole, StreamSpec};
@@ -214,7 +214,7 @@ impl<'a> Clients<'a> {
             receive_buffer_bytes: Some(64 << (10 + self.random.below(9))),
             ..StreamSpec::new(Protocol::Tcp, StreamRole::Receive)
         };
-        let needs = memory_bytes(&spec);
+        let needs = memory_of_stream(&spec);
         let request = OpenRequest { streams: vec![spec; count], sink: None, sink_workers: 0 };
         let whose = TestOwner { local: ([127, 0, 0, 1], 1).into(), client, start: clock::now() };
         let used: Vec<u64> = self.memory().collect();
@@ -373,7 +373,7 @@ impl<'a> Clients<'a> {
 impl ClientSession<'_> {
     /// Of each of its streams.
     fn memory(&self) -> impl Iterator<Item = u64> {
-        self.trial.iter().flat_map(AgentTest::all).map(|stream| memory_bytes(&stream.spec))
+        self.trial.iter().flat_map(AgentTest::all).map(|stream| memory_of_stream(&stream.spec))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The running test of a session: its streams, from their tokens to their last samples.
 
 use super::clients::{Rate, Share, ShareRefusal, deal};
-use super::host::congestion_controls;
+use super::data_streams;
+use super::host::{self, congestion_controls};
+use super::network_stream::{self, StreamSpecError, worker_buffer};
 use super::protocol::{OpenRequest, SinkRequest, StreamTicket};
 use super::secret::OneTimeToken;
 use super::session_stream::SessionStream;
 use super::shared::Shared;
-use super::stream_request::{self, StreamSpecError, worker_buffer};
-use super::{data_streams, sink};
 use crate::admission::{NoPermit, Permit};
 use crate::flow::sink::{SinkError, SinkStore};
 use crate::flow::store;
@@ -94,7 +94,7 @@ impl<'a> AgentTest<'a> {
         }
         let permit = permit(shared, whose.client)?;
         let began = clock::now();
-        let stores = sink::stores(shared.settings.sink.as_ref(), &request)?;
+        let stores = host::stores_for(shared.settings.sink.as_ref(), &request)?;
         let mut trial = AgentTest { shared, whose, streams: Vec::new(), began, _permit: permit };
         let tickets = trial.open_streams(request, stores, sysroot);
         Ok((trial, tickets))
@@ -115,12 +115,14 @@ impl<'a> AgentTest<'a> {
         let writes_alone = request.sink == Some(SinkRequest::WriteAlone);
         let specs = self.with_buffers(request.streams);
         let checked: Vec<Result<(), StreamSpecError>> =
-            specs.iter().map(|spec| stream_request::check(spec, &controls)).collect();
+            specs.iter().map(|spec| network_stream::check_stream(spec, &controls)).collect();
         let left = self.shared.clients.rate_left(self.whose.client).unwrap_or(f64::INFINITY);
         let wishes: Vec<f64> = specs
             .iter()
             .zip(&checked)
-            .map(|(spec, checked)| checked.as_ref().map_or(0.0, |()| stream_request::rate(spec, left)))
+            .map(|(spec, checked)| {
+                checked.as_ref().map_or(0.0, |()| network_stream::rate_of_stream(spec, left))
+            })
             .collect();
         let dealt = deal(left, &wishes);
         let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
@@ -164,7 +166,7 @@ impl<'a> AgentTest<'a> {
         writes_alone: bool,
     ) -> Result<(Arc<SessionStream>, StreamTicket), TestRefusal> {
         let blocks = if store.is_some() { store::BUFFER_BYTES } else { 0 };
-        let share = self.share(stream_request::memory_bytes(&spec) + blocks, rate)?;
+        let share = self.share(network_stream::memory_of_stream(&spec) + blocks, rate)?;
         // What was granted, which may be less than what was dealt: another session of the client may have
         // been faster. Workers are dealt none.
         let bytes_per_second = share.bytes_per_second().filter(|_| spec.role != StreamRole::Worker);
@@ -174,7 +176,7 @@ impl<'a> AgentTest<'a> {
         let (stream, token, udp_port) = self.admit(spec, store, share)?;
         if writes_alone {
             let store = self.shared.receivers.store;
-            let written = sink::write_alone(&stream, store, &self.shared.settings.allow);
+            let written = host::write_alone(&stream, store, &self.shared.settings.allow);
             written.map_err(TestRefusal::NoThread)?;
         }
         Ok((stream, StreamTicket::Granted { token, udp_port, bytes_per_second }))

@@ -8,7 +8,6 @@
 pub mod access;
 pub mod counters;
 pub mod cpu_taker;
-pub mod incoming;
 pub mod progress;
 pub mod rate_limit;
 pub mod receive;

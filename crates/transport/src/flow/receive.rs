@@ -1,9 +1,8 @@
 //! The receiving end of TCP: takes the bytes, counts them, checksums them where that is wanted.
 
-use super::counters::{IncomingCounts, WorkerCounters};
+use super::counters::{IncomingCounts, StreamCounters, WorkerCounters};
 use super::progress::CpuClock;
 use super::rate_limit::{Allowance, CATCH_UP};
-use super::stream::counters::StreamCounters;
 use linerate_system::buffers::Pool;
 use linerate_system::readiness::is_waiting;
 use linerate_system::stop::{STOP_CHECK, Stop};

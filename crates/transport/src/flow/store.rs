@@ -4,10 +4,9 @@
 //! The same loop without a stream writes blocks of its own: the sink's disk alone, written as the path
 //! writes it.
 
-use super::counters::{IncomingCounts, WorkerCounters};
+use super::counters::{IncomingCounts, StreamCounters, WorkerCounters};
 use super::progress::CpuClock;
 use super::receive::{SentStream, Terms};
-use super::stream::counters::StreamCounters;
 use linerate_facts::random::Random;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::clock;

@@ -2,9 +2,9 @@
 //! sender's probes. What a datagram is, its taker knows: a worker's, here, has no number; those of a stream
 //! (`stream::udp_receive`) have.
 
+use super::counters::StreamCounters;
 use super::progress::{CpuClock, other_end_gone};
 use super::receive::{Terms, UDP_BUFFER_BYTES};
-use super::stream::counters::StreamCounters;
 use super::wire::{self, Feedback, PROBE_BYTES, Probe, StreamToken, admit, is_admission};
 use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::is_busy;

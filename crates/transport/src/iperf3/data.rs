@@ -1,4 +1,5 @@
-//! The data of a test, over TCP and over UDP.
+//! The data of a test, over TCP and over UDP; and one stream of it before it works: its socket, what it does, and what
+//! tells it to end: the word of who leads the test, or that all bytes that were asked for are sent.
 //!
 //! Over TCP blocks from memory go out, and whatever comes is taken in.
 //!
@@ -11,10 +12,10 @@
 //! Out, the datagrams of a train lie in one buffer, each with its own header, and cross the stack together
 //! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.
 
-use super::data_stream::{Flags, Iperf3StreamSpec};
 use super::tally::{Header, Iperf3Tally, Sequence};
 use crate::closed_port::ClosedPort;
 use crate::flow::counters::IncomingCounts;
+use crate::flow::rate_limit::Allowance;
 use crate::flow::receive::{READ_BYTES, Terms, take};
 use crate::flow::source::fill;
 use crate::flow::stream::{
@@ -29,7 +30,8 @@ use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Less than a segment at once would only cost calls.
@@ -38,6 +40,23 @@ const LEAST_WRITE: usize = 1448;
 /// Pages are handed over where a block is at least this large; below it, looking them up costs more than
 /// copying.
 const LEAST_PAGES: usize = 64 << 10;
+
+/// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
+const TRAINS: usize = 8;
+/// A closed port is tried again after this.
+const CLOSED_AGAIN: Duration = Duration::from_millis(5);
+/// After a refusal, room comes about this soon.
+const AFTER_REFUSAL: Duration = Duration::from_micros(100);
+/// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
+/// of it.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and
+/// before 3.10.
+const CONNECT: [[u8; 4]; 4] =
+    [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
+/// What a server answers.
+const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 
 /// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
 pub(crate) fn send_tcp(
@@ -106,23 +125,6 @@ pub(crate) fn receive_tcp(
         taken => taken,
     }
 }
-
-/// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
-const TRAINS: usize = 8;
-/// A closed port is tried again after this.
-const CLOSED_AGAIN: Duration = Duration::from_millis(5);
-/// After a refusal, room comes about this soon.
-const AFTER_REFUSAL: Duration = Duration::from_micros(100);
-/// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
-/// of it.
-const REFUSED_FOR: Duration = Duration::from_secs(2);
-
-/// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and
-/// before 3.10.
-const CONNECT: [[u8; 4]; 4] =
-    [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
-/// What a server answers.
-const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 
 /// The datagram that opens a stream.
 pub(crate) fn connect_message() -> [u8; 4] {
@@ -260,6 +262,101 @@ pub(crate) fn receive_udp(
     Ok(())
 }
 
+/// A stream's socket, open and admitted.
+#[derive(Debug)]
+pub(crate) enum DataSocket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// A stream before it works.
+#[derive(Debug)]
+pub(crate) struct DataStream {
+    pub id: u32,
+    pub sender: bool,
+    pub socket: DataSocket,
+}
+
+/// What each stream of a test does.
+#[derive(Clone, Debug)]
+pub(crate) struct Iperf3StreamSpec {
+    pub block_bytes: usize,
+    /// Of each stream that sends; 0: unpaced.
+    pub bits_per_second: u64,
+    /// What all receiving connections together are read by, which makes their senders wait; none: as fast as
+    /// it comes.
+    pub receive_pace: Option<Arc<Allowance>>,
+    pub wide_counters: bool,
+    /// Trains that one call may bring: each takes 64 KiB of memory.
+    pub receive_batch: usize,
+    pub cores: Vec<u32>,
+    /// Ends after so many bytes, of all sending streams together.
+    pub bytes: Option<u64>,
+}
+
+impl Iperf3StreamSpec {
+    /// The timetable of a stream that sends, from now on; none: unpaced.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        let rate = self.bits_per_second as f64 / 8.0;
+        (self.bits_per_second > 0).then(|| Pace::new(rate, clock::now()))
+    }
+}
+
+/// What tells the threads to end.
+#[derive(Debug)]
+pub(crate) struct Flags {
+    /// Nothing more is sent.
+    pub sending: Stop,
+    /// Nothing moves any more. Receivers that keep to a rate rest on it.
+    pub receiving: Stop,
+    /// Bytes that may still be sent.
+    budget: AtomicU64,
+    bounded: bool,
+}
+
+impl Flags {
+    /// Nothing has ended; with `bytes` so many may be sent, by all streams together.
+    pub(crate) fn new(bytes: Option<u64>) -> Flags {
+        Flags {
+            sending: Stop::new(),
+            receiving: Stop::new(),
+            budget: AtomicU64::new(bytes.unwrap_or(0)),
+            bounded: bytes.is_some(),
+        }
+    }
+
+    /// Nothing moves any more from now on.
+    pub(crate) fn end_all(&self) {
+        self.sending.end();
+        self.receiving.end();
+    }
+
+    /// At most `wish` bytes of what may still be sent; 0: nothing.
+    pub(crate) fn take(&self, wish: usize) -> usize {
+        if !self.bounded {
+            return wish;
+        }
+        let mut taken = 0;
+        let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            taken = left.min(wish as u64);
+            Some(left - taken)
+        });
+        taken as usize
+    }
+
+    /// The same in whole datagrams: the last one goes beyond the budget, as iperf3's does.
+    pub(crate) fn take_whole(&self, wish: usize, size: usize) -> usize {
+        self.take(wish).div_ceil(size) * size
+    }
+
+    /// What was taken and not sent.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        if self.bounded && bytes > 0 {
+            self.budget.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +368,15 @@ mod tests {
         assert_eq!(answer(&123_456_789u32.to_le_bytes()), Some(987_654_321u32.to_le_bytes()));
         assert!(is_reply(&0x3637_3839u32.to_le_bytes()) && is_reply(&987_654_321u32.to_le_bytes()));
         assert_eq!(answer(b"67890"), None);
+    }
+
+    #[test]
+    fn a_budget_is_spent_once_and_in_whole_datagrams() {
+        let flags = Flags::new(Some(1000));
+        assert_eq!(flags.take(600), 600);
+        flags.give_back(100);
+        assert_eq!(flags.take_whole(400, 150), 450);
+        assert_eq!((flags.take(600), flags.take(1)), (100, 0));
+        assert_eq!(Flags::new(None).take(7), 7);
     }
 }

@@ -8,12 +8,9 @@
 mod client;
 mod control;
 mod data;
-mod data_stream;
-mod errors;
 mod figures;
 mod open;
 mod parameters;
-mod results;
 mod running;
 mod server;
 mod tally;
@@ -30,7 +27,8 @@ pub use crate::flow::stream::TcpSample;
 /// What strangers send, for the fuzzer: bytes in, nothing but values out.
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing {
-    use super::{control, parameters, results};
+
+    use super::{control, figures, parameters};
 
     /// A message as a server takes it.
     pub fn parameters(bytes: &[u8]) {
@@ -47,9 +45,9 @@ pub mod fuzzing {
     /// A message as both ends take it.
     pub fn results(bytes: &[u8]) {
         if let Ok(value) = control::message(bytes, control::RESULTS_BYTES)
-            && let Ok(read) = results::Results::from_json(&value)
+            && let Ok(read) = figures::Results::from_json(&value)
         {
-            assert!(results::Results::from_json(&read.to_json()).is_ok(), "{read:?}");
+            assert!(figures::Results::from_json(&read.to_json()).is_ok(), "{read:?}");
         }
     }
 

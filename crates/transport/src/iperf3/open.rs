@@ -3,8 +3,7 @@
 
 use super::Iperf3Test;
 use super::control::Cookie;
-use super::data::{connect_message, is_reply};
-use super::data_stream::DataSocket;
+use super::data::{DataSocket, connect_message, is_reply};
 use crate::address::resolve_named;
 use crate::agent::connect_within;
 use crate::flow::stream::set_congestion_control;

@@ -1,8 +1,7 @@
 //! The streams of one test at work: the thread of each, what can be asked of its socket, and all of them
 //! together, started, watched, ended in the right order.
 
-use super::data;
-use super::data_stream::{DataSocket, DataStream, Flags, Iperf3StreamSpec};
+use super::data::{self, DataSocket, DataStream, Flags, Iperf3StreamSpec};
 use super::tally::{Counted, Iperf3Tally};
 use crate::flow::stream::{TcpSample, congestion_control};
 use linerate_system::connection::{unacknowledged_bytes, view};

@@ -1,7 +1,7 @@
 //! Frequency, and the sleep of cores, links and devices.
 
-use super::super::shape::Shape;
 use super::{Advice, CatalogueContext, PATH, Risk, Setting, SettingGroup, SettingStage, Where};
+use crate::setting_place::Shape;
 
 const FREQUENCY: &str = "https://docs.kernel.org/admin-guide/pm/cpufreq.html";
 const PSTATE: &str = "https://docs.kernel.org/admin-guide/pm/intel_pstate.html";

@@ -1,7 +1,7 @@
 //! Queues of block devices, and arrays.
 
-use super::super::shape::Shape;
 use super::{Advice, CatalogueContext, Risk, Setting, SettingGroup, SettingStage, Where};
+use crate::setting_place::Shape;
 use linerate_facts::units::{bytes_per_second, show_size};
 use linerate_machine::probe::{Disk, DiskKind, cpu_list};
 use linerate_measure::run::again::FigureKind;

@@ -1,7 +1,7 @@
 //! Memory, and limits of the kernel.
 
-use super::super::shape::Shape;
 use super::{Advice, CatalogueContext, PATH, Risk, Setting, SettingGroup, SettingStage, Where};
+use crate::setting_place::Shape;
 use linerate_measure::run::again::FigureKind;
 
 const KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";

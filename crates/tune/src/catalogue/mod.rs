@@ -9,16 +9,15 @@ mod sockets;
 mod spots;
 mod tcp;
 
-pub(crate) use spots::Spot;
-pub use spots::Where;
-
 use super::goal::GoalFacts;
-use super::shape::Shape;
+use super::setting_place::Shape;
 use crate::setting_place::SettingPlace;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::StreamDirection;
 use linerate_measure::run::again::FigureKind;
 use serde::Serialize;
+pub(crate) use spots::Spot;
+pub use spots::Where;
 use std::path::Path;
 
 /// All entries, in the order in which they are changed: what re-creates queues comes before what is set for

@@ -2,10 +2,10 @@
 //! by the interface's rate, its queues and the cores near it.
 
 use super::super::goal::{wire_rate, without_wire};
-use super::super::shape::Shape;
 use super::{
     Advice, CatalogueContext, Risk, Setting, SettingGroup, SettingStage, TCP_RECEIVE, TCP_SEND, Where,
 };
+use crate::setting_place::Shape;
 use linerate_facts::wording::counted;
 use linerate_machine::probe::{Nic, cpu_list};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
@@ -211,7 +211,7 @@ const fn offload(id: &'static str, what: &'static str, feature: &'static str) ->
 }
 
 /// 10 Gb/s in bytes per second: what is slower needs none of this.
-pub(super) const FAST_BYTES_PER_SECOND: f64 = 1.25e9;
+const FAST_BYTES_PER_SECOND: f64 = 1.25e9;
 /// Drivers that the kernel lets set no adaptive-rx: `supported_coalesce_params` of each in drivers/net/ethernet lacks
 /// it (Linux 5.7 and later, net/ethtool/coalesce.c). The old ioctl answers 0 for them, as for one that is off.
 const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r8169", "sky2", "tg3"];

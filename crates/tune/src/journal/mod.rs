@@ -10,10 +10,8 @@
 
 mod file;
 
+use super::setting_place::{NamedDevice, SettingPlace, Shape};
 pub use file::{FileLog, Followed, JournalLock, JournalState, SettingState, look};
-
-use super::setting_place::{NamedDevice, SettingPlace};
-use super::shape::Shape;
 use linerate_facts::failure::Failure;
 use linerate_sums::{CrcAlgorithm, crc};
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,7 @@
 //! the project's own intervals.
 
 use linerate_facts::failure::Failure;
-use linerate_measure::measure::interval::{self, Interval};
-use linerate_measure::measure::statistics::{median, spread};
+use linerate_measure::measure::statistics::{self, Interval, median, spread};
 use serde::Serialize;
 
 /// A scene that has two states and can be measured in either.
@@ -85,9 +84,9 @@ impl StateWindows {
 /// few to tell.
 pub fn judge(before: &StateWindows, wanted: &StateWindows) -> (Effect, f64) {
     let share = if before.median > 0.0 { wanted.median / before.median - 1.0 } else { 0.0 };
-    let effect = match interval::verdict(before.interval, wanted.interval) {
-        interval::SampleComparison::Higher if share >= LEAST_SHARE => Effect::Helped,
-        interval::SampleComparison::Lower if share <= -LEAST_SHARE => Effect::Hurt,
+    let effect = match statistics::compare_intervals(before.interval, wanted.interval) {
+        statistics::SampleComparison::Higher if share >= LEAST_SHARE => Effect::Helped,
+        statistics::SampleComparison::Lower if share <= -LEAST_SHARE => Effect::Hurt,
         _ => Effect::NoDifference,
     };
     (effect, share)

@@ -1,6 +1,6 @@
 //! The other end of the control channel: a screen's, a joystick's, a script's.
 
-use super::tcp::{Greeting, MAGIC, PROTOCOL};
+use super::hub::{Greeting, MAGIC, PROTOCOL};
 use super::{ControlMessage, ControlRequest, DEFAULT_PORT};
 use linerate_facts::failure::Failure;
 use linerate_system::clock;

@@ -1,7 +1,7 @@
 //! The readers of what comes over the channel, without a socket: for the targets in `fuzz/` and for the
 //! replay of what they found. No part of the library's interface.
 
-use super::tcp::MAGIC;
+use super::hub::MAGIC;
 use super::{ControlMessage, ControlRequest, REQUEST_BYTES};
 use linerate_transport::agent::fuzzing::pair;
 use serde::Serialize;

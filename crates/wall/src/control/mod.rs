@@ -14,7 +14,6 @@ pub mod fuzzing;
 mod hub;
 pub(super) mod outbox;
 pub(super) mod state;
-pub(super) mod tcp;
 
 pub use super::status::{ScreenReport, View};
 pub use client::Client;

@@ -1,7 +1,6 @@
 //! Held against a machine: its parts as a flow from the disks to the NICs, by the model of `linerate plan`.
 
-use super::measured::{Applied, WallFigures};
-use super::{Dealt, DiskShare, WallNeed, deal};
+use super::{Applied, Dealt, DiskShare, WallFigures, WallNeed, deal};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bits_rate;

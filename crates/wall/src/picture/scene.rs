@@ -5,8 +5,8 @@
 //! motions come back to where they began after the last frame, so that a loop has no seam either. Integer
 //! arithmetic for each line; no line costs more than its copy and what moves over it.
 
-use super::stamp::{Proof, Wrong, room_for_stamp, stamp_and_sum};
 use super::texture::{Ball, HIGH, Texture, text_width, write_text};
+use super::{Proof, Wrong, room_for_stamp, stamp_and_sum};
 use crate::geometry::{FrameRate, PIXEL_BYTES, Size, TileId, WallGrid};
 
 /// A full turn of a phase.
@@ -198,7 +198,7 @@ impl TestPicture {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stamp::{prove, sum};
+    use super::super::{prove, sum};
     use super::*;
 
     const RATE: FrameRate = FrameRate { numerator: 24, denominator: 1 };

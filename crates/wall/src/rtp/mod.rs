@@ -1,20 +1,26 @@
 //! Uncompressed video over RTP: RFC 4175 payload, as stock GStreamer and ffmpeg play it.
 //!
-//! [`Layout`] cuts a frame into datagrams of equal size, which is what segmentation offload wants; [`parse`]
+//! [`FrameLayout`] cuts a frame into datagrams of equal size, which is what segmentation offload wants; [`parse`]
 //! takes a datagram apart again. <https://www.rfc-editor.org/rfc/rfc4175>
+//!
+//! A raw frame is one run of bytes, and so is each datagram's share of it: pixels of one line, or of the end
+//! of one and the beginning of the next. A datagram that carries one line header more carries two pixels
+//! fewer (6 bytes = 2 × 3), so all of them have the same size, and one system call with UDP_SEGMENT sends
+//! many. Where a line ends one or two pixels before the datagram does, there is no room for another header:
+//! RTP's own padding fills it (RFC 3550, 5.1). Only the last of a frame may be shorter, which the kernel
+//! allows.
 //!
 //! Stock receivers play a tile's stream by its session description (RFC 8866; the format's parameters are RFC
 //! 4175's and SMPTE ST 2110-20's).
 
-mod layout;
 mod packet;
 
-pub use layout::{DatagramStamp, DatagramTooSmall, FrameLayout};
+use crate::geometry::{FrameRate, PIXEL_BYTES, Size, TileId};
+use linerate_system::socket::UDP_HEADERS_V4;
 pub use packet::{Malformed, Packet, PixelRun, parse};
-
-use crate::geometry::{FrameRate, Size, TileId};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 
 /// The dynamic payload type that linerate sends, the first of them (RFC 3551).
 pub(crate) const PAYLOAD_TYPE: u8 = 96;
@@ -24,6 +30,12 @@ const RTP_BYTES: usize = 12;
 const EXTENDED_BYTES: usize = 2;
 /// The header of one run of pixels.
 const LINE_BYTES: usize = 6;
+
+/// Pixels that a line header displaces.
+const LINE_PIXELS: usize = LINE_BYTES / PIXEL_BYTES;
+
+/// What fills up a datagram: the last byte says how many there are.
+const PADDING: [&[u8]; LINE_PIXELS + 1] = [&[], &[0, 0, 3], &[0, 0, 0, 0, 0, 6]];
 
 /// One stream.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +102,154 @@ impl SdpSession {
 
 fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "IP4" } else { "IP6" }
+}
+
+/// What a datagram bears beside its place in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramStamp {
+    /// Counts datagrams of this tile; the low half goes into RTP's own field.
+    pub sequence: u32,
+    /// 90 kHz, one for all datagrams of a frame and all tiles of the wall.
+    pub timestamp: u32,
+    /// Names the tile.
+    pub ssrc: u32,
+}
+
+/// One datagram's share.
+#[derive(Clone, Debug)]
+struct Share {
+    /// Its bytes of the frame.
+    payload: Range<usize>,
+    /// Pixels that are missing to the full size.
+    missing: usize,
+    /// Its line headers within `Layout::lines`.
+    lines: Range<usize>,
+}
+
+/// Not even one pixel fits into a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a datagram of {most_bytes} bytes is too small for RTP video; the MTU must be at least {least_mtu}")]
+pub struct DatagramTooSmall {
+    most_bytes: usize,
+    least_mtu: usize,
+}
+
+/// How frames of one size are cut; the same for every frame.
+#[derive(Clone, Debug)]
+pub struct FrameLayout {
+    size: Size,
+    datagram_bytes: usize,
+    shares: Vec<Share>,
+    /// All line headers, end to end, as they go on the wire.
+    lines: Vec<u8>,
+}
+
+impl FrameLayout {
+    /// Datagrams of at most `most_bytes` (UDP payload: MTU − 28 for IPv4, − 48 for IPv6). Fails where not
+    /// even one pixel fits.
+    pub fn new(size: Size, most_bytes: usize) -> Result<FrameLayout, DatagramTooSmall> {
+        let fixed = RTP_BYTES + EXTENDED_BYTES + LINE_BYTES;
+        let pixels = most_bytes.min(65_507).saturating_sub(fixed) / PIXEL_BYTES;
+        // A datagram may begin with the last pixel of a line and go on with another: room for both headers.
+        if pixels <= LINE_PIXELS {
+            let least_mtu = fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + UDP_HEADERS_V4 as usize;
+            return Err(DatagramTooSmall { most_bytes, least_mtu });
+        }
+        let mut layout = FrameLayout {
+            size,
+            datagram_bytes: fixed + pixels * PIXEL_BYTES,
+            shares: Vec::new(),
+            lines: Vec::new(),
+        };
+        let (mut line, mut offset) = (0, 0);
+        while line < size.height {
+            layout.push_share(pixels, &mut line, &mut offset);
+        }
+        Ok(layout)
+    }
+
+    /// The next datagram, from `offset` of `line` on; both go ahead.
+    fn push_share(&mut self, pixels: usize, line: &mut u32, offset: &mut u32) {
+        let width = self.size.width;
+        let start = *line as usize * self.size.line_bytes() + *offset as usize * PIXEL_BYTES;
+        let (first_header, mut left, mut taken) = (self.lines.len(), pixels, 0);
+        loop {
+            let here = left.min((width - *offset) as usize);
+            let length = (here * PIXEL_BYTES) as u16;
+            self.lines.extend(length.to_be_bytes());
+            self.lines.extend((*line as u16).to_be_bytes());
+            // The continuation bit of the one before, now that there is another.
+            let before = self.lines.len() - 4;
+            if before >= first_header + LINE_BYTES {
+                self.lines[before - 2] |= 0x80;
+            }
+            self.lines.extend((*offset as u16).to_be_bytes());
+            (left, taken) = (left - here, taken + here);
+            *offset += here as u32;
+            if *offset == width {
+                (*line, *offset) = (*line + 1, 0);
+            }
+            if left <= LINE_PIXELS || *line == self.size.height {
+                break;
+            }
+            left -= LINE_PIXELS;
+        }
+        let missing = if *line == self.size.height { 0 } else { left };
+        self.shares.push(Share {
+            missing,
+            payload: start..start + taken * PIXEL_BYTES,
+            lines: first_header..self.lines.len(),
+        });
+    }
+
+    /// The size of the frames.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Datagrams a frame.
+    pub fn datagrams(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// UDP payload of each datagram but the last of a frame, which may be smaller.
+    pub fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
+    /// UDP payload of one datagram.
+    pub fn bytes_of(&self, datagram: usize) -> usize {
+        let share = &self.shares[datagram];
+        RTP_BYTES + EXTENDED_BYTES + share.lines.len() + share.payload.len() + PADDING[share.missing].len()
+    }
+
+    /// UDP payload of a whole frame.
+    pub fn wire_bytes(&self) -> usize {
+        (0..self.datagrams()).map(|datagram| self.bytes_of(datagram)).sum()
+    }
+
+    /// The bytes of the frame that a datagram carries, behind its header.
+    pub fn payload(&self, datagram: usize) -> Range<usize> {
+        self.shares[datagram].payload.clone()
+    }
+
+    /// The bytes that follow the pixels of a datagram: mostly none.
+    pub fn padding(&self, datagram: usize) -> &'static [u8] {
+        PADDING[self.shares[datagram].missing]
+    }
+
+    /// Appends a datagram's header: RTP, extended sequence, lines. On the wire the pixels follow it, and then
+    /// the padding.
+    pub fn write_header(&self, datagram: usize, stamp: DatagramStamp, into: &mut Vec<u8>) {
+        let marker = if datagram + 1 == self.shares.len() { 0x80 } else { 0 };
+        let padded = if self.shares[datagram].missing > 0 { 0x20 } else { 0 };
+        into.extend([0x80 | padded, marker | PAYLOAD_TYPE]);
+        into.extend((stamp.sequence as u16).to_be_bytes());
+        into.extend(stamp.timestamp.to_be_bytes());
+        into.extend(stamp.ssrc.to_be_bytes());
+        into.extend(((stamp.sequence >> 16) as u16).to_be_bytes());
+        into.extend(&self.lines[self.shares[datagram].lines.clone()]);
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! time is not read at all, so the disk's time goes to frames that are shown, and those that are left out lie
 //! evenly between them.
 
+use super::FrameClock;
 use super::compose::{ComposedJob, Composer, Job};
 use super::counters::{SenderStage, TileCounters, bump};
-use super::frame_clock::FrameClock;
 use super::program::{Program, Shot};
 use super::source::read_range;
 use crate::control::View;

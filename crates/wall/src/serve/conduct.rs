@@ -11,7 +11,7 @@ use super::others::NAME_COLUMNS;
 use super::player::Player;
 use super::program::{self, ProgramScene};
 use super::tiles::Tile;
-use super::{Leader, compose, frame_clock};
+use super::{Leader, compose, nanos_now};
 use crate::control::{
     Assignment, Client, Conductor, ControlMessage, ControlRequest, Lead, MovieLine, News, Preview, Refusal,
     ScreenReport, View,
@@ -217,7 +217,7 @@ impl Conductor for Player {
 
     fn preview(&self, tile: TileId) -> Option<Preview> {
         let found = self.tile(tile).filter(|tile| tile.plays)?;
-        compose::wanted(&found.counters, frame_clock::nanos_now());
+        compose::wanted(&found.counters, nanos_now());
         found.counters.preview().map(|preview| Preview { tile, ..preview })
     }
 }

@@ -1,8 +1,8 @@
 //! How the wall does, from two samples: rates, who holds it, what is wrong; and how the player does, as one
 //! value for the terminal, the page and the JSON at the end.
 
-use super::frame_clock;
 use super::keeper::{Keeper, NicSample, ServerSample, TileSample};
+use super::nanos_now;
 use super::player::Player;
 use super::tiles::{Answers, LastReport, Tile, TileRoute};
 use crate::geometry::TileId;
@@ -143,8 +143,7 @@ fn tile_problem(row: &TileRow<'_>, began_at: u64, account: bool) -> Option<Strin
         network: counters.network(),
         silent: row.last_report.as_ref().map(|last| clock::since(last.at)).filter(|silent| *silent > SILENT),
     };
-    let problem =
-        answers.problem(&tile.screen, account, frame_clock::nanos_now()).or_else(|| counters.problem());
+    let problem = answers.problem(&tile.screen, account, nanos_now()).or_else(|| counters.problem());
     problem.map(|problem| format!("tile {}: {problem}", tile.id))
 }
 

@@ -6,7 +6,7 @@ use super::counters::TileCounters;
 use super::nics::{TileNic, deal};
 use super::program::LatestProgram;
 use super::tiles::Tile;
-use super::{Sending, frame_clock};
+use super::{Sending, nanos_now};
 use crate::geometry::Size;
 use linerate_facts::counters;
 use linerate_facts::counters::power::{NoMeter, PowerReading, PowerRecorder};
@@ -55,7 +55,7 @@ impl Keeper {
     ) -> Keeper {
         let first = take_sample(&sysroot, &tiles, &nics, &power);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
-        let (nics, began_at) = (Mutex::new(nics), frame_clock::nanos_now());
+        let (nics, began_at) = (Mutex::new(nics), nanos_now());
         let keeper = Keeper { sysroot, tiles, nics, samples, size, sending, first, began_at, power };
         keeper.look_at_nics();
         keeper.deal(false);

@@ -1,14 +1,13 @@
 //! Who plays: opens the movies and starts the workers. What is asked of it is in `conduct`, how it does in
 //! `health`.
 
-use super::frame_clock::FrameClock;
 use super::keeper::{Keeper, WallMeter};
 use super::others::Others;
 use super::program::{LatestProgram, Program};
 use super::setup::{Files, cores, open_tiles, predict, slots};
 use super::start::{TileSenderStart, start};
 use super::tiles::Tile;
-use super::{ServeSettings, ServedScreen, check, nics};
+use super::{FrameClock, ServeSettings, ServedScreen, check, nics};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::SdpSession;
 use crate::timeline::Timeline;

@@ -1,10 +1,10 @@
 //! Starting a tile's worker: its thread, its core, its memory, its ring (or threads where io_uring is off),
 //! its route.
 
+use super::FrameClock;
 use super::ahead::{FrameLocation, FrameStore};
 use super::compose::Composer;
 use super::counters::TileCounters;
-use super::frame_clock::FrameClock;
 use super::program::LatestProgram;
 use super::source::{TileFile, slot_bytes};
 use super::tile_sender::{RouteSource, TileSender};
@@ -12,10 +12,8 @@ use super::wire::{Route, UdpWire};
 use crate::geometry::{Size, TileId};
 use crate::movie::Movie;
 use crate::rtp::FrameLayout;
-use linerate_system::affinity;
 use linerate_system::buffers::Pool;
-use linerate_system::lock;
-use linerate_system::queue;
+use linerate_system::{affinity, lock, queue};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

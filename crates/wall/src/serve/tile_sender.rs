@@ -9,9 +9,9 @@ mod sending;
 use super::ahead::{Ahead, FrameState, FrameStore, Moment, Picture, Slot};
 use super::compose::Composer;
 use super::counters::{SenderStage, TileCounters, bump};
-use super::frame_clock::{self, FrameClock};
 use super::program::{LatestProgram, Program};
 use super::wire::{Headers, Wire};
+use super::{FrameClock, nanos_now};
 use crate::rtp::FrameLayout;
 use linerate_system::buffers::Pool;
 use linerate_system::clock;
@@ -89,7 +89,7 @@ struct TileWork<'a, D: RouteSource, Q: Queue + ?Sized> {
 impl<'a, D: RouteSource> TileSender<'a, D> {
     /// Plays until the latest says stop.
     pub(crate) fn run<Q: Queue + ?Sized>(mut self, queue: &'a mut Q, pool: &'a mut Pool) -> io::Result<()> {
-        let now = frame_clock::nanos_now();
+        let now = nanos_now();
         let (program, generation) = (self.latest.program(), self.latest.generation());
         let ahead =
             Ahead::new(self.frames.clone(), self.memory, self.clock.first_in_time(now), self.composer.take());
@@ -125,7 +125,7 @@ const LONGEST_END: u64 = 500_000_000;
 impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
     fn play(&mut self) -> io::Result<()> {
         while !self.sender.latest.stopped() || self.is_to_be_finished() {
-            let now = frame_clock::nanos_now();
+            let now = nanos_now();
             self.look_around(now);
             self.account_cpu(now);
             match self.step(now) {
@@ -140,7 +140,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
                     if let Some((wire, _)) = &mut self.route {
                         wire.wait_for_room(Duration::from_nanos(time));
                     }
-                    let waited = frame_clock::nanos_now().saturating_sub(now);
+                    let waited = nanos_now().saturating_sub(now);
                     bump(&self.sender.counters.blocked_nanos, waited);
                     self.blocked += waited;
                     self.reap_sometimes(now)?;
@@ -153,7 +153,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
     /// Told to end in the middle of a frame: never a part of one, unless it takes long.
     fn is_to_be_finished(&self) -> bool {
         self.sending.as_ref().is_some_and(|sending| {
-            let rest = (sending.began + 2 * sending.span).saturating_sub(frame_clock::nanos_now());
+            let rest = (sending.began + 2 * sending.span).saturating_sub(nanos_now());
             sending.blocked_since.is_none() && (1..LONGEST_END).contains(&rest)
         })
     }
@@ -246,7 +246,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
 
     fn timed_wait(&mut self, time: u64, from: u64) -> io::Result<u64> {
         self.wait(time)?;
-        Ok(frame_clock::nanos_now().saturating_sub(from))
+        Ok(nanos_now().saturating_sub(from))
     }
 
     /// Waits for a completion, but no longer than this.
@@ -271,7 +271,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
 
     fn reap(&mut self, wait: Option<Duration>) -> io::Result<()> {
         self.queue.turn(wait, &mut self.done)?;
-        let now = frame_clock::nanos_now();
+        let now = nanos_now();
         self.reaped = now;
         let mut all_done = std::mem::take(&mut self.done);
         for done in all_done.drain(..) {
@@ -301,8 +301,8 @@ impl<D: RouteSource, Q: Queue + ?Sized> TileWork<'_, D, Q> {
             self.pool.give_back(lease);
         }
         self.ahead.clear(self.pool);
-        let patience = frame_clock::nanos_now() + DRAIN;
-        while self.queue.in_flight() > 0 && frame_clock::nanos_now() < patience {
+        let patience = nanos_now() + DRAIN;
+        while self.queue.in_flight() > 0 && nanos_now() < patience {
             self.reap(Some(Duration::from_millis(20)))?;
         }
         Ok(())

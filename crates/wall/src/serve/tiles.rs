@@ -7,7 +7,7 @@
 use super::counters::TileCounters;
 use super::nics::{self, ScreenRoute, TileNic};
 use super::start::Gate;
-use super::{Sending, frame_clock};
+use super::{Sending, nanos_now};
 use crate::control::ScreenReport;
 use crate::geometry::{Size, TileId};
 use linerate_facts::sysroot::Sysroot;
@@ -152,7 +152,7 @@ impl Tile {
         *last = Some(LastReport {
             report: report.clone(),
             at: clock::now(),
-            heard_at: if hears { frame_clock::nanos_now() } else { heard_at },
+            heard_at: if hears { nanos_now() } else { heard_at },
             newly_lost: report.datagrams_lost.saturating_sub(before),
         });
     }

@@ -4,9 +4,8 @@
 //! Beside it what the protocols count: softnet by core, TCP, and UDP's drops by cause.
 
 use super::Readings;
-use crate::kept::FileReading;
 use crate::model::{DropLine, SoftnetCore, Tcp, Udp};
-use crate::sources::{DriverReading, NetworkReading};
+use crate::sources::{DriverReading, FileReading, NetworkReading};
 use linerate_facts::counters::rates::{Elapsed, Width, rounded, sum};
 use linerate_facts::counters::{Counters, NetworkCounters, SoftnetCounters};
 use linerate_facts::fact::Fact;

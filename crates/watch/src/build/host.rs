@@ -2,9 +2,8 @@
 //! processes this user does not see, and why.
 
 use super::Readings;
-use crate::kept::TimedValue;
 use crate::model::{Core, Cpus, Eight, MemoryUse, Pressure, Processes};
-use crate::sources::{KernelReading, RESOURCES};
+use crate::sources::{KernelReading, RESOURCES, TimedValue};
 use linerate_facts::counters::rates::{Elapsed, Width, rounded};
 use linerate_facts::counters::{Interrupts, IrqCounts, PressureCounters, PressureLine, Stat};
 use std::collections::BTreeMap;

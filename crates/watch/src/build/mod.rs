@@ -1,17 +1,17 @@
 //! From samples to moments: what is known of two readings of a source, section by section.
 
-mod disks;
+mod devices;
 mod drops;
 mod energy;
 mod host;
-mod nics;
 mod queues;
 
 use super::bottleneck;
-use super::kept::{FileError, FileReading, TimedValue};
 use super::model::{Moment, SCHEMA};
 use super::sample::{WatchSample, WatchSpec};
-use super::sources::{Details, DriverReading, KernelReading, NetworkReading};
+use super::sources::{
+    Details, DriverReading, FileError, FileReading, KernelReading, NetworkReading, TimedValue,
+};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::usage::Throttle;
@@ -90,7 +90,7 @@ pub struct Builder {
     details: Pair<Details>,
     energy: energy::Meters,
     best: BTreeMap<String, f64>,
-    links: nics::Links,
+    links: devices::Links,
     drops: drops::Drops,
 }
 
@@ -110,7 +110,7 @@ impl Builder {
             details: Pair::default(),
             energy: energy::Meters::default(),
             best: BTreeMap::new(),
-            links: nics::Links::default(),
+            links: devices::Links::default(),
             drops: drops::Drops::default(),
         }
     }
@@ -136,7 +136,7 @@ impl Builder {
         moment.processes = sample.processes.as_deref().cloned().unwrap_or_default();
         self.energy.sections(sample, &mut moment, details);
         self.unknown(&mut moment);
-        (moment.bottleneck, moment.bottleneck_by) = bottleneck::of(&moment);
+        (moment.bottleneck, moment.bottleneck_by) = bottleneck::bottleneck_of(&moment);
         moment
     }
 
@@ -186,7 +186,7 @@ impl Builder {
         }
         let (before, now) = self.disk_counters.both(|table| table.as_ref().ok());
         if let Some(readings) = Readings::of(before, now) {
-            moment.disks = disks::disks(&readings, details, &self.disks, &mut self.best);
+            moment.disks = devices::disks(&readings, details, &self.disks, &mut self.best);
         }
     }
 
@@ -194,7 +194,7 @@ impl Builder {
         let (before, now) = self.network.both(|reading| reading.nics.as_ref().ok());
         if let Some(readings) = Readings::of(before, now) {
             let drivers = (self.drivers.before.as_deref(), self.drivers.now());
-            moment.nics = nics::nics(&readings, drivers, &moment.irqs, details, &self.nics);
+            moment.nics = devices::nics(&readings, drivers, &moment.irqs, details, &self.nics);
         }
         let (before, now) = self.network.both(|reading| reading.softnet.as_ref().ok());
         if let Some(readings) = Readings::of(before, now) {

@@ -14,11 +14,9 @@
 mod token;
 
 pub use self::token::PageToken;
-
-use super::history::Span;
-use super::latest_moment::LatestMoment;
+use super::history::{LatestMoment, Span};
 use super::{openmetrics, prometheus_text};
-use crate::latest_moment::EncodedMoment;
+use crate::history::EncodedMoment;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, State};

@@ -1,26 +1,24 @@
 //! What is read of the machine, in groups that are asked together; each group has a thread of its own
 //! (`pace`).
 //!
-//! With every sample some fifteen files of `/proc` are read, kept open. A meter of power on a slow bus takes
-//! milliseconds, some management controllers take a second; a card may take a millisecond to tell what its
-//! driver counts, and some ask their firmware.
+//! With every sample some fifteen files of `/proc` are read, kept open: each from its beginning, into the same memory. A
+//! meter of power on a slow bus takes milliseconds, some management controllers take a second; a card may take a
+//! millisecond to tell what its driver counts, and some ask their firmware.
 
 mod details;
 mod processes;
 
 pub(super) use details::details;
 pub use details::{Details, DiskDetails, LinkNow};
-pub(super) use processes::{FIRST_READINGS, processes};
-
-use super::kept::{FileReading, Kept};
 use linerate_facts::counters::meters::{Meter, MeterError, energy_counters, power_sensors};
 use linerate_facts::counters::{
     Counters, DiskCounters, Groups, InterfaceCounters, Interrupts, NicCounters, PressureCounters,
     SoftnetCounters, Stat, interfaces, parse_diskstats, parse_flat, parse_groups, parse_interrupts,
     parse_meminfo, parse_net_dev, parse_pressure, parse_softirqs, parse_softnet, parse_stat,
 };
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{PieceReader, Sysroot, Unreadable};
 use linerate_system::clock;
+pub(super) use processes::{FIRST_READINGS, processes};
 use std::path::Path;
 use std::time::Instant;
 
@@ -28,6 +26,9 @@ use std::time::Instant;
 pub(crate) const RESOURCES: [&str; 4] = ["cpu", "io", "memory", "irq"];
 const PRESSURE: [&str; 4] =
     ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"];
+
+/// Machines get meters while they run (a driver is loaded): looked for again after so many readings.
+const LOOK_AGAIN: u32 = 60;
 
 /// Processors, memory, pressure.
 #[derive(Clone, Debug)]
@@ -93,9 +94,6 @@ pub(super) fn interrupts(sysroot: &Sysroot) -> impl FnMut() -> FileReading<Inter
     move || file.read(parse_interrupts)
 }
 
-/// Machines get meters while they run (a driver is loaded): looked for again after so many readings.
-const LOOK_AGAIN: u32 = 60;
-
 /// One meter's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeterReading {
@@ -148,5 +146,81 @@ pub(super) fn drivers(sysroot: &Sysroot, names: &[String]) -> impl FnMut() -> Dr
         let before = clock::now();
         let interfaces = interfaces(&sysroot, &names);
         DriverReading { at: before + clock::since(before) / 2, interfaces }
+    }
+}
+
+/// A value and when it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimedValue<T> {
+    pub at: Instant,
+    pub value: T,
+}
+
+/// Why a file has no value, as a phrase.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error("{0}: not in the kernel's form")]
+    Form(&'static str),
+}
+
+/// What a file said.
+pub(crate) type FileReading<T> = Result<TimedValue<T>, FileError>;
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    sysroot: Sysroot,
+    path: &'static str,
+    opened: Option<PieceReader>,
+    buffer: Vec<u8>,
+}
+
+impl Kept {
+    /// It is opened when it is first read.
+    pub(crate) fn new(sysroot: &Sysroot, path: &'static str) -> Self {
+        Kept { sysroot: sysroot.clone(), path, opened: None, buffer: Vec::new() }
+    }
+
+    /// Its text now, made into a value. A file that fails is opened again the next time.
+    pub(crate) fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> FileReading<T> {
+        if self.opened.is_none() {
+            self.opened = Some(self.sysroot.open(self.path)?);
+        }
+        let before = clock::now();
+        let read = self.opened.as_ref().map_or(Ok(()), |opened| opened.read_whole(&mut self.buffer));
+        if let Err(reason) = read {
+            self.opened = None;
+            return Err(Unreadable { path: self.path.into(), reason }.into());
+        }
+        // The middle: a reading that was held up in between is off by half of that at most.
+        let at = before + clock::since(before) / 2;
+        let value = parse(&String::from_utf8_lossy(&self.buffer));
+        value.map(|value| TimedValue { at, value }).ok_or(FileError::Form(self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_facts::sysroot::UnreadReason;
+
+    #[test]
+    fn a_file_that_changes_and_one_that_is_not_there() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let place = root.path().join("proc/stat");
+        std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");
+        let sysroot = Sysroot::recorded(root.path());
+        let mut kept = Kept::new(&sysroot, "/proc/stat");
+        let mut length =
+            || kept.read(|text| (!text.is_empty()).then_some(text.len())).map(|timed| timed.value);
+        assert!(matches!(length(), Err(FileError::Unreadable(why)) if why.reason == UnreadReason::Absent));
+        for text in ["a".repeat(10_000), "b".into(), "c".repeat(4096)] {
+            std::fs::write(&place, &text).expect("a file");
+            assert_eq!(length(), Ok(text.len()));
+        }
+        std::fs::write(&place, "").expect("a file");
+        assert_eq!(length(), Err(FileError::Form("/proc/stat")));
     }
 }

@@ -1,11 +1,9 @@
 //! The watch in a terminal: one screen that somebody understands at three in the morning. `screen` makes the
 //! lines, `state` has what the person chose, `owned_terminal` takes the terminal, asks how large it is, and
-//! gives it back. `panel` is what other commands show while they work, `inline` where they show it.
+//! gives it back; it has the lines below other output, too, in which other commands show `panel` while they work.
 
-mod inline;
 mod ledger;
 mod network;
-mod order;
 mod overview;
 mod owned_terminal;
 pub mod panel;
@@ -18,15 +16,14 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-pub use self::inline::InlineView;
 use self::owned_terminal::OwnedTerminal;
 use self::screen::compose;
 use self::state::{KeyAction, ViewState};
-use super::latest_moment::LatestMoment;
+use super::history::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;
 use linerate_system::stop::Stop;
-pub use owned_terminal::{has_room, size, size_or_usual};
+pub use owned_terminal::{InlineView, has_room, size, size_or_usual};
 pub use pieces::Theme;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};

@@ -1,8 +1,7 @@
 //! NICs: a row each in the overview, and the page with everything that is known of them.
 
-use super::order;
 use super::pieces::{TextRole, bar, bits, count, fit, outside, percent, piece, sparkline};
-use super::state::View;
+use super::state::{self, View};
 use crate::history::SeriesKind;
 use crate::model::{NicDirection, NicQueue, NicRates};
 use linerate_model::verdict::thresholds::LINK_FULL;
@@ -145,7 +144,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.nics.is_empty() {
         return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no interface but lo."))];
     }
-    let shown = order::nics(view);
+    let shown = state::visible_nics(view);
     let mut lines: Vec<_> = shown.rows.iter().flat_map(|nic| block(view, nic, width)).collect();
     lines.extend(folded(view, shown.folded));
     lines

@@ -5,8 +5,8 @@ use super::network::{self, Columns};
 use super::pieces::{
     TextRole, bits, bytes, count, fit, graph, outside, percent, piece, pushed_right, sparkline, stack,
 };
-use super::state::View;
-use super::{order, programs, storage};
+use super::state::{self, View};
+use super::{programs, storage};
 use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
 use linerate_facts::printable::columns;
@@ -17,7 +17,7 @@ const ROWS_FOR_PROCESSES: usize = 14;
 
 /// Sections, each with a title that says it in short.
 pub(crate) fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
-    let (shown_nics, shown_disks) = (order::nics(view), order::disks(view));
+    let (shown_nics, shown_disks) = (state::visible_nics(view), state::visible_disks(view));
     // In the order in which rows are given: what is lost comes before the third NIC.
     let nics = (nics(view, &shown_nics.rows, width), shown_nics.folded);
     let disks = (disks(view, &shown_disks.rows, width), shown_disks.folded);

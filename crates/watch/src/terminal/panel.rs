@@ -288,7 +288,7 @@ fn processors(moment: &Moment, theme: Theme, width: usize) -> Option<Line<'stati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::judged;
+    use crate::bottleneck::judged_flow;
     use crate::model::FlowWorkers;
     use crate::terminal::render;
     use crate::terminal::tests::{ASCII, COLOURS, rich};
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn it_reports_what_is_done_what_holds_it_and_what_it_works_on() {
         let moment = rich();
-        let flow = judged(flow(), &moment);
+        let flow = judged_flow(flow(), &moment);
         for (width, height) in [(80, 24), (120, 40), (200, 60)] {
             let shown = drawn(&flow, Some(&moment), COLOURS, width, height);
             for expected in [
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn forty_by_ten_keeps_the_most_needed_and_less_the_progress_alone() {
         let moment = rich();
-        let flow = judged(flow(), &moment);
+        let flow = judged_flow(flow(), &moment);
         let shown = drawn(&flow, Some(&moment), ASCII, 40, 10);
         assert_eq!(shown.lines().count(), 5, "{shown}");
         for expected in ["96.4 Gb/s", "path:", "limited by: the network", "CPU", "core"] {
@@ -390,7 +390,7 @@ mod tests {
     fn before_the_first_sample_and_between_measurements_it_is_short() {
         let step =
             LiveFlow { stage: FlowStage::Step, name: "writing a scratch file".into(), ..LiveFlow::default() };
-        let shown = drawn(&judged(step, &rich()), None, COLOURS, 80, 24);
+        let shown = drawn(&judged_flow(step, &rich()), None, COLOURS, 80, 24);
         assert_eq!(shown.trim(), "12s writing a scratch file");
     }
 

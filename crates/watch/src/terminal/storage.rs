@@ -1,9 +1,8 @@
 //! Disks: a row each in the overview, and the page.
 
 use super::network::folded;
-use super::order;
 use super::pieces::{TextRole, bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
-use super::state::View;
+use super::state::{self, View};
 use crate::history::SeriesKind;
 use crate::model::{DiskRates, DiskWay};
 use linerate_facts::units::show_size;
@@ -57,7 +56,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.disks.is_empty() {
         return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no disk."))];
     }
-    let shown = order::disks(view);
+    let shown = state::visible_disks(view);
     let mut lines: Vec<_> = shown.rows.iter().flat_map(|disk| block(view, disk, width)).collect();
     lines.extend(folded(view, shown.folded));
     lines

@@ -7,7 +7,7 @@ use crate::flow_sockets::FlowSockets;
 use crate::get::remote::{AHEAD_BYTES, begin_part, range_lines};
 use crate::http::ranges::ByteRange;
 use linerate_system::stop::Stop;
-use linerate_transport::flow::incoming::{ForeignBytes, TakeBytes};
+use linerate_transport::flow::start::{ForeignBytes, TakeBytes};
 use std::io::{self, Read};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 use super::super::stream::{ClientHandshake, TlsClientStream};
-use super::super::{ClientTls, crypto_provider};
+use super::super::{ClientTls, crypto_provider, made_certificate};
 use super::*;
-use crate::tls::{Fingerprint, server};
+use crate::tls::Fingerprint;
 use proptest::prelude::*;
 use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
 use std::net::TcpListener;
@@ -19,8 +19,7 @@ fn connected<T: Send + 'static>(
         eprintln!("skipped: this CPU has not what TLS needs");
         return None;
     };
-    let (own, key) =
-        server::made_certificate(&[std::net::Ipv4Addr::LOCALHOST.into()]).expect("a certificate");
+    let (own, key) = made_certificate(&[std::net::Ipv4Addr::LOCALHOST.into()]).expect("a certificate");
     let tls = ClientTls::pinned(Fingerprint::of(&own)).expect("a client");
     let config =
         ServerConfig::builder_with_provider(provider).with_protocol_versions(&[version]).expect("a version");

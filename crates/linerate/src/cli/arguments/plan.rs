@@ -3,7 +3,7 @@
 use super::values::{Choices, one_of, percent, rate, size, time};
 use clap::{ArgAction, Args, Subcommand};
 use linerate_facts::protocol::Protocol;
-use linerate_machine::rates::loads::{self, Load};
+use linerate_machine::rates::published::{self, Load};
 use linerate_machine::rates::table::TableKind;
 use linerate_model::plan::flow::Method;
 use linerate_model::plan::raid::{Pattern, RaidLevel};
@@ -113,8 +113,8 @@ fn client_rate(text: &str) -> Result<ClientRate, String> {
     if !text.starts_with(|first: char| first.is_ascii_alphabetic()) {
         return rate(1.0..=1e13)(text).map(ClientRate::Rate);
     }
-    loads::named(text).map(ClientRate::Load).ok_or_else(|| {
-        let names: Vec<&str> = loads::all().iter().map(|load| load.name).collect();
+    published::load_named(text).map(ClientRate::Load).ok_or_else(|| {
+        let names: Vec<&str> = published::all_loads().iter().map(|load| load.name).collect();
         format!("give a rate like 5G or 600MB/s, or one of {}", names.join(", "))
     })
 }

@@ -1,29 +1,32 @@
 //! What a user sees on standard error while linerate works: on a terminal, the panel of the watch below the lines of what was
 //! measured, or its first line alone where there is no room for more. Elsewhere nothing, and nothing is
-//! started for it; but for the lines of `--interval`, which go wherever standard output goes.
+//! started for it; but for lines in place of a panel: with `--interval` one this often with the rate of what is being
+//! measured, as users of iperf3 expect it, wherever standard output goes. A transfer has one now and then with
+//! `--interval`, else one that stays on a terminal.
 
-mod lines;
 mod panel;
 
-use super::arguments::LiveArgs;
+use super::arguments::{LiveArgs, TransferArgs};
 use super::output::Output;
+use linerate_deliver::{ProgressWatch, TransferProgress};
 use linerate_facts::printable::printable;
-use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_watch::terminal::has_room;
-use lines::IntervalLog;
-pub(super) use lines::TransferLines;
 pub(super) use panel::MachineView;
 use panel::{Shows, StatusPanel};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How far a long piece of work is, is read this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A rate of next to nothing says no more than this.
+const MOST_SECONDS: f64 = 1e9;
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 pub(super) struct Progress {
@@ -153,5 +156,190 @@ fn step(step: &str) -> &str {
     match step {
         "scratch" => "writing a scratch file",
         step => step,
+    }
+}
+
+/// Keeps what was seen since the last line.
+#[derive(Debug)]
+struct IntervalLog {
+    every: Duration,
+    /// Standard output has nothing else until the end.
+    on_output: bool,
+    begin: Instant,
+    due: Instant,
+    running: Option<(Stage, String)>,
+    rates: Vec<f64>,
+}
+
+impl IntervalLog {
+    fn begin(every: Duration, on_output: bool) -> Self {
+        let begin = clock::now();
+        IntervalLog { every, on_output, begin, due: begin + every, running: None, rates: Vec::new() }
+    }
+
+    fn hear(&mut self, event: &Event, output: &Output) {
+        let now = clock::now();
+        let Some(line) = self.line(event, now) else { return };
+        if self.on_output {
+            // A reader that has gone away is no reason to end the measurement.
+            let _ = output.print(&format!("{line}\n"));
+        } else {
+            output.tell(&line);
+        }
+    }
+
+    /// One that is due.
+    fn line(&mut self, event: &Event, now: Instant) -> Option<String> {
+        match event {
+            Event::Started { stage, name, .. } => {
+                self.running = Some((*stage, name.clone()));
+                self.rates.clear();
+            }
+            Event::Measured(_) => self.running = None,
+            Event::Progress { bytes_per_second, .. } => self.rates.push(*bytes_per_second),
+            _ => {}
+        }
+        let (stage, name) = self.running.as_ref().filter(|_| now >= self.due && !self.rates.is_empty())?;
+        let mean = self.rates.iter().sum::<f64>() / self.rates.len() as f64;
+        let seconds = now.duration_since(self.begin).as_secs_f64();
+        let line = format!(
+            "{seconds:>7.1} s  {:<8} {:<34} {:>12}",
+            stage.to_string(),
+            printable(name),
+            rate(*stage, mean)
+        );
+        self.rates.clear();
+        while self.due <= now {
+            self.due += self.every;
+        }
+        Some(line)
+    }
+}
+
+impl Progress {
+    /// Does the work of a transfer of so many bytes, of which `done` counts those that are done; what it is given sees
+    /// the rest.
+    pub(in crate::cli) fn of_transfer<T>(
+        command: &'static str,
+        output: &Output,
+        args: &TransferArgs,
+        (done, total_bytes): (&AtomicU64, Option<u64>),
+        work: impl FnOnce(Option<&ProgressWatch<'_>>) -> T,
+    ) -> T {
+        let Some(every) = args.interval else {
+            let begun = clock::now();
+            let show = |bytes: u64| size_and_rate(bytes, total_bytes, clock::since(begun));
+            return Progress::during(command, output, total_bytes, done, show, || work(None));
+        };
+        let lines = TransferLines { line: None, output, is_json: args.json };
+        work(Some(&ProgressWatch { every, total_bytes, show: &|line| lines.show(line) }))
+    }
+}
+
+/// The lines of a transfer that reports by itself how far it is.
+pub(super) struct TransferLines<'a> {
+    /// The one that stays on a terminal; none with `--interval`.
+    line: Option<Progress>,
+    output: &'a Output,
+    is_json: bool,
+}
+
+impl<'a> TransferLines<'a> {
+    pub(in crate::cli) fn new(command: &'static str, output: &'a Output, args: &TransferArgs) -> Self {
+        let line = args.interval.is_none().then(|| Progress::line(command, output));
+        TransferLines { line, output, is_json: args.json }
+    }
+
+    /// How far it is now.
+    pub(in crate::cli) fn show(&self, line: &TransferProgress) {
+        match (&self.line, self.is_json) {
+            (Some(progress), _) => progress.reached(present(line), line.seconds_left),
+            (None, true) => {
+                if let Ok(json) = serde_json::to_string(line) {
+                    self.output.tell(&json);
+                }
+            }
+            // A reader that has gone away is no reason to end the transfer.
+            (None, false) => drop(self.output.print(&format!("{}\n", printable(&text_of(line))))),
+        }
+    }
+}
+
+/// `1.2 GiB of 4 GiB, 812 MB/s, limited by the disks: …`.
+fn present(line: &TransferProgress) -> String {
+    let (done, rate) = (show_size(line.bytes), show_bytes_rate(line.bytes_per_second));
+    let total = line.total_bytes.map_or(String::new(), |total| format!(" of {}", show_size(total)));
+    printable(&format!("{done}{total}, {rate}, {}", line.limit.sentence))
+}
+
+/// `1.2 GiB, 812 MB/s`; the total without a rate.
+fn size_and_rate(bytes: u64, total: Option<u64>, time: Duration) -> String {
+    match total == Some(bytes) {
+        true => show_size(bytes),
+        false => {
+            format!("{}, {}", show_size(bytes), show_bytes_rate(bytes as f64 / time.as_secs_f64().max(1e-3)))
+        }
+    }
+}
+
+/// `  3.0 s  1.2 GiB of 4 GiB, 812 MB/s, 5s left, limited by the disks: …`.
+fn text_of(line: &TransferProgress) -> String {
+    let TransferProgress { seconds, bytes, total_bytes, bytes_per_second, seconds_left, limit, .. } = line;
+    let time =
+        |left: f64| humantime::format_duration(Duration::from_secs(left.min(MOST_SECONDS).ceil() as u64));
+    let left = seconds_left.map_or("time left unknown".into(), |left| format!("{} left", time(left)));
+    format!(
+        "{seconds:>7.1} s  {}{}, {}, {left}, {}",
+        show_size(*bytes),
+        total_bytes.map_or(String::new(), |total| format!(" of {}", show_size(total))),
+        show_bytes_rate(*bytes_per_second),
+        limit.sentence
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_deliver::TransferLimit;
+
+    #[test]
+    fn a_line_an_interval_with_the_mean_of_what_was_seen() {
+        let mut log = IntervalLog::begin(Duration::from_secs(1), true);
+        let at = |ms: u64| log_begin(&log) + Duration::from_millis(ms);
+        let times = [100, 500, 900, 1100, 1900, 3500].map(at);
+        let seen = |bytes_per_second| Event::Progress { stage: Stage::Network, bytes_per_second };
+        let started = Event::Started { stage: Stage::Network, name: "lo tcp".into(), seconds: 9.0 };
+        assert_eq!(log.line(&seen(9e9), times[0]), None, "nothing runs");
+        assert_eq!(log.line(&started, times[0]), None);
+        assert_eq!(log.line(&seen(1e9), times[1]), None);
+        assert_eq!(log.line(&seen(2e9), times[2]), None);
+        let line = log.line(&seen(3e9), times[3]).expect("it is due");
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>().join(" "), "1.1 s network lo tcp 16.0 Gb/s");
+        assert_eq!(log.line(&seen(1e9), times[4]), None);
+        // A line that was missed is not made up for.
+        assert!(log.line(&seen(1e9), times[5]).is_some_and(|line| line.contains("3.5 s")));
+        assert!(log.due > times[5]);
+    }
+
+    fn log_begin(log: &IntervalLog) -> Instant {
+        log.begin
+    }
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_what_limits_it() {
+        let limit = TransferLimit { sentence: "limited by the disks".into(), ..TransferLimit::default() };
+        let line = TransferProgress {
+            schema: 1,
+            seconds: 3.04,
+            bytes: 1 << 30,
+            total_bytes: Some(4 << 30),
+            bytes_per_second: 812e6,
+            seconds_left: Some(4.2),
+            limit,
+        };
+        let text = text_of(&line);
+        assert_eq!(text, "    3.0 s  1 GiB of 4 GiB, 812 MB/s, 5s left, limited by the disks");
+        let unknown = text_of(&TransferProgress { seconds_left: None, ..line });
+        assert!(unknown.contains("812 MB/s, time left unknown, limited"), "{unknown}");
     }
 }

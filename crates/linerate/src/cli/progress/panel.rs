@@ -14,9 +14,8 @@ use linerate_system::counters::{looked_on, thread_cpu};
 use linerate_system::process::is_in_foreground;
 use linerate_system::stop::Stop;
 use linerate_system::{clock, lock};
-use linerate_watch::flow::judged;
-use linerate_watch::history::History;
-use linerate_watch::latest_moment::LatestMoment;
+use linerate_watch::bottleneck::judged_flow;
+use linerate_watch::history::{History, LatestMoment};
 use linerate_watch::model::{FlowStage, FlowWorkers, LiveFlow, Moment};
 use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
 use linerate_watch::terminal::{Theme, size_or_usual};
@@ -197,7 +196,7 @@ impl Drawing {
                 self.busy.note(moment);
             }
             let flow = match &self.machine {
-                Some(_) => judged(flow, moment.unwrap_or(&Moment::default())),
+                Some(_) => judged_flow(flow, moment.unwrap_or(&Moment::default())),
                 None => flow,
             };
             self.draw(&flow, elapsed, moment, &above, over, theme);

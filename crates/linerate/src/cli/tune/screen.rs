@@ -4,11 +4,10 @@
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::units::show_bits_rate;
 use linerate_report::grid::{self, Column, name, text};
-use linerate_tune::advice::TuneNote;
 use linerate_tune::catalogue::Risk;
 use linerate_tune::process::OwnItem;
 use linerate_tune::{
-    ApplyResult, Item, SettingChoice, SettingOutcome, SettingVerdict, TunePlan, WantedValue,
+    ApplyResult, Item, SettingChoice, SettingOutcome, SettingVerdict, TuneNote, TunePlan, WantedValue,
 };
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 
 use super::launched::{self, LaunchedScreens, never_came};
 use crate::cli::arguments::wall::{PageArg, WallServeArgs, resolve};
-use crate::cli::environment::{may_use_io_uring, power_commands};
+use crate::cli::arguments::{may_use_io_uring, power_commands};
 use crate::cli::output::Output;
 use crate::cli::progress::MachineView;
 use crate::cli::stop::{Saved, end_run_that_hangs, stop_on_signals};

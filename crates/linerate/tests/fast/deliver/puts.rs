@@ -4,7 +4,7 @@
 use crate::support::process::{Ends, until};
 use crate::support::served::{FakeServer, HttpAnswer, Served, content, place};
 use crate::support::{linerate, names, text, write_secret};
-use linerate::deliver::http::digest::show_digest;
+use linerate::deliver::http::conditions::show_digest;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};

@@ -112,7 +112,7 @@ fn energy_counters_come_to_their_end_and_go_on() {
 #[test]
 fn the_bottleneck_is_reported_by_its_rule() {
     let mut moment = moment();
-    let (what, rule) = bottleneck::of(&moment);
+    let (what, rule) = bottleneck::bottleneck_of(&moment);
     let what = what.expect("a bottleneck");
     assert!(what.starts_with("enp23s0f0 sends 98.1 % of its link of 100 Gb/s; CPU 0 is 98 % busy"), "{what}");
     assert!(rule.starts_with("a link at 97 % or above"), "{rule}");
@@ -120,15 +120,15 @@ fn the_bottleneck_is_reported_by_its_rule() {
     for core in &mut moment.cpus.each {
         core.eight = None;
     }
-    let what = bottleneck::of(&moment).0.expect("a bottleneck");
+    let what = bottleneck::bottleneck_of(&moment).0.expect("a bottleneck");
     assert!(what.starts_with("nvme0n1 moves 6430 MB/s with 30 requests waiting"), "{what}");
     moment.disks.clear();
     assert_eq!(
-        bottleneck::of(&moment).0.as_deref(),
+        bottleneck::bottleneck_of(&moment).0.as_deref(),
         Some("socket drops 77 datagrams per second (Udp RcvbufErrors)")
     );
     moment.drops.clear();
-    let (what, looked_at) = bottleneck::of(&moment);
+    let (what, looked_at) = bottleneck::bottleneck_of(&moment);
     assert!(what.is_none() && looked_at.starts_with("no link at 97 %"), "{what:?} {looked_at}");
 }
 

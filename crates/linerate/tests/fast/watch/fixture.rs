@@ -24,7 +24,7 @@ fn the_fixture_is_a_moment_and_names_every_field() {
 #[test]
 fn the_fixture_agrees_with_itself() {
     let moment = moment();
-    assert_eq!(bottleneck::of(&moment), (moment.bottleneck.clone(), moment.bottleneck_by.clone()));
+    assert_eq!(bottleneck::bottleneck_of(&moment), (moment.bottleneck.clone(), moment.bottleneck_by.clone()));
     for nic in &moment.nics {
         for way in [&nic.receive, &nic.send] {
             let (bytes, packets) =

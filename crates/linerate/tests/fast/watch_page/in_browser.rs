@@ -2,7 +2,7 @@
 
 use super::{digits, page, rich, settings};
 use crate::support::browser::{Browser, Tab, chromium};
-use linerate::watch::latest_moment::LatestMoment;
+use linerate::watch::history::LatestMoment;
 use linerate::watch::page::Page;
 use serde_json::json;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::support::served::http;
 use crate::watch::fixture::moment as rich;
 use linerate::agent::Key;
 use linerate::watch::Moment;
-use linerate::watch::latest_moment::LatestMoment;
+use linerate::watch::history::LatestMoment;
 use linerate::watch::page::{Page, PageSettings, PageToken};
 use serde_json::Value;
 use std::io::{Read, Write};

@@ -181,7 +181,7 @@ fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> Option<Strin
         return Some(name);
     }
     if sysroot.is_live()
-        && let Ok(Some(number)) = linerate_system::device::block_device_number(device)
+        && let Ok(Some(number)) = linerate_system::attributes::block_device_number(device)
     {
         return disks.iter().find(|disk| disk.number.known() == Some(&number)).map(|disk| disk.name.clone());
     }

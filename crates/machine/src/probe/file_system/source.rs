@@ -50,7 +50,7 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
             devices: vec![name],
         });
     }
-    if sysroot.is_live() && matches!(linerate_system::device::block_device_number(&path), Ok(Some(_))) {
+    if sysroot.is_live() && matches!(linerate_system::attributes::block_device_number(&path), Ok(Some(_))) {
         // It would be taken for a file of /dev, which lies in memory.
         return Fact::unknown(format!("{}: the probe found no such block device", path.display()));
     }
@@ -120,7 +120,7 @@ fn real_path(path: &Path) -> PathBuf {
 /// Kernel name of a block device that is named itself.
 fn raw_device(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Option<String> {
     if sysroot.is_live() {
-        let number = linerate_system::device::block_device_number(path).ok()??;
+        let number = linerate_system::attributes::block_device_number(path).ok()??;
         let disk = machine.disks.iter().find(|disk| disk.number.known() == Some(&number))?;
         return Some(disk.name.clone());
     }

@@ -4,7 +4,6 @@
 //! Huge pages are among them: those set aside, and whether the kernel makes its own
 //! (`Documentation/admin-guide/mm/hugetlbpage.rst`, `transhuge.rst`).
 
-pub mod boot;
 pub(crate) mod host;
 pub(crate) mod interrupt;
 
@@ -39,8 +38,8 @@ pub(crate) fn read(sysroot: &Sysroot) -> Kernel {
         // 1 is moving pages, 2 is demoting them to slower memory.
         numa_balancing: sysroot.parse::<u32>("/proc/sys/kernel/numa_balancing").map(|modes| modes & 1 == 1),
         zone_reclaim_mode: sysroot.parse("/proc/sys/vm/zone_reclaim_mode"),
-        iommu: boot::iommu(sysroot),
-        boot_options: boot::options(sysroot),
+        iommu: host::iommu(sysroot),
+        boot_options: host::boot_options(sysroot),
         irqbalance: irqbalance(sysroot),
     }
 }

@@ -1,9 +1,7 @@
 //! Network interfaces: `/sys/class/net`, and what the drivers themselves tell.
 
-mod addresses;
 pub(super) mod by_class;
 mod details;
-mod named_rate;
 pub mod route;
 
 use crate::probe::machine::{Nic, PciDevice};
@@ -22,7 +20,7 @@ const TYPE_LOOPBACK: u32 = 772;
 
 /// Reads the interfaces in name order.
 pub(crate) fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
-    let addresses = addresses::read(sysroot);
+    let addresses = route::read_addresses(sysroot);
     let ethtool = drivers(sysroot);
     let mut names = sysroot.list(CLASS);
     // Files such as `bonding_masters` lie among the interfaces.

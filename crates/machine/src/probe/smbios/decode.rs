@@ -1,10 +1,26 @@
 //! The SMBIOS table from bytes: its entry point, its structures, their strings (DMTF DSP0134, sections 5.2 and
-//! 6.1), and types 0, 1, 4, 9, 16 and 17 (chapter 7; offsets are those of its tables).
+//! 6.1), and types 0, 1, 4, 9, 16 and 17 (chapter 7; offsets are those of its tables). The words of type 17 are spelt as
+//! `dmidecode` spells them; what firmware writes where it has nothing to say counts as nothing.
 
 use super::slot::{self, SlotFacts};
-use super::{Firmware, FirmwareError, NOT_TOLD, by_identity, names, part};
+use super::{Firmware, FirmwareError, NOT_TOLD, by_identity, part};
 use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
+
+/// Structures have 16-bit handles, so there are no more.
+const MOST_STRUCTURES: usize = 1 << 16;
+/// Structure type that ends the table.
+const END_OF_TABLE: u8 = 127;
+/// Where `dmidecode --dump-bin` puts the table behind the entry point.
+const TABLE_IN_DUMP: usize = 0x20;
+/// Longer strings are cut: the specification allowed 64 characters until version 3.
+pub(super) const LONGEST_STRING: usize = 256;
+
+/// Kinds of memory (DSP0134, 7.18.2), from code 1 on.
+const KINDS: &str = include_str!("memory_kinds.txt");
+
+/// Form factors (DSP0134, 7.18.1), from code 1 on.
+const FORMS: &str = include_str!("memory_forms.txt");
 
 /// Reads a table of bytes.
 pub(super) fn read(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
@@ -34,10 +50,7 @@ fn socket(from: &Structure) -> Option<Socket> {
     (from.byte(0x05)? == CENTRAL_PROCESSOR).then(|| Socket {
         designation: text(from, 0x04),
         populated: from.byte(0x18).is_some_and(|status| status & 0x40 != 0),
-        version: Fact::from_option(
-            from.string(0x10).as_deref().and_then(names::stated).map(String::from),
-            NOT_TOLD,
-        ),
+        version: Fact::from_option(from.string(0x10).as_deref().and_then(stated).map(String::from), NOT_TOLD),
         max_mhz: above_zero(from.word(0x14).map(u32::from)),
         current_mhz: above_zero(from.word(0x16).map(u32::from)),
         cores: count(from, 0x23, 0x2A),
@@ -94,14 +107,14 @@ fn array(from: &Structure) -> Option<MemoryArray> {
 
 /// A slot; `None` for the firmware's own chip.
 fn module(from: &Structure) -> Option<MemoryModule> {
-    let kind = names::kind(from.byte(0x12).unwrap_or(0));
+    let kind = kind_in_words(from.byte(0x12).unwrap_or(0));
     let width = |at| above_zero(from.word(at).filter(|width| *width != 0xFFFF).map(u32::from));
-    (!names::holds_firmware(kind)).then(|| MemoryModule {
+    (!holds_firmware(kind)).then(|| MemoryModule {
         locator: text(from, 0x10),
         bank: text(from, 0x11),
         size_bytes: size(from),
         kind: kind.into(),
-        form: names::form(from.byte(0x0E).unwrap_or(0)).into(),
+        form: form_in_words(from.byte(0x0E).unwrap_or(0)).into(),
         rated_mt_per_second: speed(from, 0x15, 0x54),
         configured_mt_per_second: speed(from, 0x20, 0x58),
         data_width_bits: width(0x0A),
@@ -142,17 +155,8 @@ fn above_zero(value: Option<u32>) -> Fact<u32> {
 
 /// A string, empty where it says nothing.
 fn text(from: &Structure, at: usize) -> String {
-    from.string(at).as_deref().and_then(names::stated).unwrap_or_default().into()
+    from.string(at).as_deref().and_then(stated).unwrap_or_default().into()
 }
-
-/// Structures have 16-bit handles, so there are no more.
-const MOST_STRUCTURES: usize = 1 << 16;
-/// Structure type that ends the table.
-const END_OF_TABLE: u8 = 127;
-/// Where `dmidecode --dump-bin` puts the table behind the entry point.
-const TABLE_IN_DUMP: usize = 0x20;
-/// Longer strings are cut: the specification allowed 64 characters until version 3.
-pub(super) const LONGEST_STRING: usize = 256;
 
 /// One structure: header and formatted area, then its strings.
 #[derive(Clone, Copy, Debug)]
@@ -270,6 +274,47 @@ fn walk(table: &[u8]) -> Table<'_> {
     Table { structures, damage }
 }
 
+/// Kind of memory by its code.
+fn kind_in_words(code: u8) -> &'static str {
+    by_code(KINDS, code)
+}
+
+/// Form factor by its code.
+fn form_in_words(code: u8) -> &'static str {
+    by_code(FORMS, code)
+}
+
+fn by_code(names: &'static str, code: u8) -> &'static str {
+    usize::from(code).checked_sub(1).and_then(|at| names.lines().nth(at)).unwrap_or("<OUT OF SPEC>")
+}
+
+/// The chip of the firmware itself is listed among the memory devices; it is no memory of the machine.
+pub(super) fn holds_firmware(kind: &str) -> bool {
+    matches!(kind, "Flash" | "ROM")
+}
+
+/// What a string says; nothing where it only fills the place.
+pub(super) fn stated(text: &str) -> Option<&str> {
+    const FILLERS: [&str; 13] = [
+        "not specified",
+        "unknown",
+        "no dimm",
+        "none",
+        "n/a",
+        "empty",
+        "undefined",
+        "not available",
+        "not present",
+        "default string",
+        "to be filled by o.e.m.",
+        "<bad index>",
+        "<out of spec>",
+    ];
+    let text = text.trim();
+    let filler = FILLERS.iter().any(|filler| text.eq_ignore_ascii_case(filler));
+    (!text.is_empty() && !filler).then_some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,6 +350,33 @@ mod tests {
         ] {
             let why = super::read_table(bytes).expect_err("no table").to_string();
             assert!(why.contains(cause), "{why}");
+        }
+    }
+
+    #[test]
+    fn codes_of_the_specification() {
+        assert_eq!(
+            [
+                kind_in_words(0x18),
+                kind_in_words(0x1A),
+                kind_in_words(0x1F),
+                kind_in_words(0x22),
+                kind_in_words(0x25)
+            ],
+            ["DDR3", "DDR4", "Logical non-volatile device", "DDR5", "MRDIMM"]
+        );
+        assert_eq!(
+            [kind_in_words(0), kind_in_words(0x26), kind_in_words(255), form_in_words(0)],
+            ["<OUT OF SPEC>"; 4]
+        );
+        assert_eq!([form_in_words(9), form_in_words(0xF)], ["DIMM", "FB-DIMM"]);
+    }
+
+    #[test]
+    fn fillers_say_nothing() {
+        assert_eq!(stated(" M393A8G40BB4-CWE  "), Some("M393A8G40BB4-CWE"));
+        for filler in ["", "  ", "Not Specified", "NO DIMM", "UNKNOWN"] {
+            assert_eq!(stated(filler), None);
         }
     }
 }

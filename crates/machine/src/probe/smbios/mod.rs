@@ -8,7 +8,6 @@ mod bandwidth;
 mod channels;
 mod decode;
 mod locator;
-mod names;
 mod processor;
 mod slot;
 mod text;
@@ -211,7 +210,7 @@ fn add<T>(to: &mut Vec<T>, one: Option<T>, what: &'static str) -> Result<(), Fir
 
 /// Maker and part number in one text.
 fn part(maker: Option<&str>, number: Option<&str>) -> Fact<String> {
-    let words: Vec<&str> = [maker, number].into_iter().flatten().filter_map(names::stated).collect();
+    let words: Vec<&str> = [maker, number].into_iter().flatten().filter_map(decode::stated).collect();
     Fact::from_option((!words.is_empty()).then(|| words.join(" ")), NOT_TOLD)
 }
 

@@ -1,8 +1,8 @@
 //! The text that `dmidecode` prints, versions 2 and 3: the same types as from bytes, errors with the line.
 
-use super::decode::LONGEST_STRING;
+use super::decode::{self, LONGEST_STRING};
 use super::slot::{self, SlotFacts};
-use super::{Firmware, FirmwareError, NOT_TOLD, by_identity, names, part};
+use super::{Firmware, FirmwareError, NOT_TOLD, by_identity, part};
 use crate::probe::{CardSlot, MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
@@ -119,7 +119,7 @@ impl Record<'_> {
 
     /// A string, empty where it says nothing.
     fn text(&self, key: &str) -> String {
-        let said = self.raw(key).and_then(names::stated).unwrap_or_default();
+        let said = self.raw(key).and_then(decode::stated).unwrap_or_default();
         let end = (0..=LONGEST_STRING.min(said.len())).rev().find(|at| said.is_char_boundary(*at));
         said[..end.unwrap_or(0)].into()
     }
@@ -127,7 +127,7 @@ impl Record<'_> {
     /// A value that a function understands; unknown where it is not there, says nothing or is not understood.
     fn fact<T>(&self, key: &str, what: &str, read: impl Fn(&str) -> Option<T>) -> Fact<T> {
         let Some((number, value)) = self.value(key) else { return Fact::unknown(NOT_TOLD) };
-        match (read(value), names::stated(value)) {
+        match (read(value), decode::stated(value)) {
             (Some(read), _) => Fact::Known(read),
             (None, None) => Fact::unknown(NOT_TOLD),
             (None, Some(value)) => {
@@ -184,7 +184,7 @@ impl Record<'_> {
     fn module(&self) -> Option<MemoryModule> {
         let kind = self.text_as_is("Type");
         const SPEED: [&str; 2] = ["MT/s", "MHz"];
-        (!names::holds_firmware(&kind)).then(|| MemoryModule {
+        (!decode::holds_firmware(&kind)).then(|| MemoryModule {
             locator: self.text("Locator"),
             bank: self.text("Bank Locator"),
             size_bytes: self.fact("Size", "size", |value| match value {

@@ -3,7 +3,7 @@
 //! A port multiplier hangs on the port's own link, `link1`, and has links `link1.0`, `link1.1` … to its
 //! drives.
 
-use super::{link_rate, name, numbered};
+use super::{name, numbered, scsi_host};
 use crate::probe::machine::{Controller, Disk};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
@@ -58,11 +58,13 @@ fn drive(
         sysroot.text(port.join(link).join(device).join("ata_device").join(device).join("id"))
     };
     match identify(&format!("link{number}"), &format!("dev{number}.{id}")) {
-        Ok(words) if !words.is_empty() => (of_port.clone(), link_rate::identify(&words)),
+        Ok(words) if !words.is_empty() => (of_port.clone(), scsi_host::identified_rate(&words)),
         direct => {
             let link = format!("link{number}.{channel}");
             match identify(&link, &format!("dev{number}.{channel}.0")) {
-                Ok(words) => (speed(sysroot, &port.join(link), "sata_spd"), link_rate::identify(&words)),
+                Ok(words) => {
+                    (speed(sysroot, &port.join(link), "sata_spd"), scsi_host::identified_rate(&words))
+                }
                 Err(_) => {
                     let why = direct.err().map(|why| why.to_string());
                     let empty = || "no IDENTIFY data of the drive".into();
@@ -76,7 +78,9 @@ fn drive(
 /// A speed of a link: `sata_spd` is what it runs at.
 fn speed(sysroot: &Sysroot, link: &Path, file: &str) -> Fact<u64> {
     let speed = sysroot.fact(link.join("ata_link").join(name(link)).join(file));
-    speed.and_then(|text| Fact::from_option(link_rate::serial(&text), "the link is down, or no SATA link"))
+    speed.and_then(|text| {
+        Fact::from_option(scsi_host::serial_rate(&text), "the link is down, or no SATA link")
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod ata;
 pub(super) mod disk;
-mod link_rate;
 mod mapper;
 pub(super) mod md;
 mod nvme;

@@ -4,7 +4,8 @@
 //! expander. What hangs on an expander goes on in the same way:
 //! `port-11:0/expander-11:0/port-11:0:1/end_device-11:0:1/target11:0:8/11:0:8:0/block/sda`.
 
-use super::{link_rate, name, scsi_host::Host};
+use super::name;
+use super::scsi_host::{self, Host};
 use crate::probe::in_order;
 use crate::probe::machine::{Controller, ControllerPort, Disk};
 use linerate_facts::fact::Fact;
@@ -61,7 +62,7 @@ fn phy(sysroot: &Sysroot, place: &Path) -> Option<Phy> {
 
 /// A rate of the phy in this directory.
 fn rate(sysroot: &Sysroot, place: &Path, file: &str) -> Option<u64> {
-    link_rate::serial(&sysroot.text(place.join("sas_phy").join(name(place)).join(file)).ok()?)
+    scsi_host::serial_rate(&sysroot.text(place.join("sas_phy").join(name(place)).join(file)).ok()?)
 }
 
 fn count(phys: usize) -> u32 {

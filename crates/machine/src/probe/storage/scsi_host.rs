@@ -1,13 +1,18 @@
 //! A host of the kernel's SCSI layer, whatever is behind it; and the two kinds that have little of their own:
 //! Fibre Channel hosts, `/sys/class/fc_host` (drivers/scsi/scsi_transport_fc.c), and parallel SCSI, what each
 //! target has agreed on with its host, `/sys/class/spi_transport` (drivers/scsi/scsi_transport_spi.c).
+//!
+//! The speed of its links, as that of SATA and SAS, is reported in words, which are line rates in bits per second: what
+//! is on the wire, before 8b/10b and its successors.
 
-use super::{link_rate, numbered};
+use super::numbered;
 use crate::probe::machine::Controller;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::{Sysroot, Unreadable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+const TARGETS: &str = "/sys/class/spi_transport";
 
 /// One SCSI host.
 pub(super) struct Host {
@@ -57,15 +62,13 @@ pub(super) fn fibre_channel(sysroot: &Sysroot, host: &Host, mut controller: Cont
         Some(
             down @ ("Linkdown" | "Offline" | "Error" | "Bypassed" | "Deleted" | "Not Present" | "Blocked"),
         ) => Fact::unknown(format!("the port is {down}")),
-        _ => rate(text("speed"), link_rate::fibre_channel),
+        _ => rate(text("speed"), fibre_channel_rate),
     };
-    controller.link_max_bits_per_second = rate(text("supported_speeds"), link_rate::fastest_fibre_channel);
+    controller.link_max_bits_per_second = rate(text("supported_speeds"), fastest_fibre_channel_rate);
     controller.lanes = Fact::Known(1);
     controller.lanes_max = Fact::Known(1);
     controller
 }
-
-const TARGETS: &str = "/sys/class/spi_transport";
 
 /// The targets of each host: `target0:1:2` is one of `host0`.
 pub(super) fn targets(sysroot: &Sysroot) -> BTreeMap<String, Vec<String>> {
@@ -84,7 +87,7 @@ pub(super) fn parallel(sysroot: &Sysroot, targets: &[String], mut controller: Co
     let fastest = |period: &str, width: &str| {
         let rate = |target: &String| {
             let text = |file: &str| sysroot.text(format!("{TARGETS}/{target}/{file}")).ok();
-            link_rate::parallel(&text(period)?, &text(width)?)
+            parallel_rate(&text(period)?, &text(width)?)
         };
         let why = "no target of this bus has agreed on a synchronous transfer";
         Fact::from_option(targets.iter().filter_map(rate).max(), why)
@@ -97,12 +100,87 @@ pub(super) fn parallel(sysroot: &Sysroot, targets: &[String], mut controller: Co
     controller
 }
 
+/// `6.0 Gbps` (libata) and `12.0 Gbit` (SAS transport). `<unknown>`, `Phy disabled`, `Spin-up hold` and the
+/// like are not rates.
+pub(super) fn serial_rate(text: &str) -> Option<u64> {
+    let mut words = text.split_ascii_whitespace();
+    let number = words.next()?;
+    matches!((words.next(), words.next()), (Some("Gbps" | "Gbit"), None)).then_some(())?;
+    match number {
+        "1.5" => Some(1_500_000_000),
+        "3.0" => Some(3_000_000_000),
+        "6.0" => Some(6_000_000_000),
+        "12.0" => Some(12_000_000_000),
+        "22.5" => Some(22_500_000_000),
+        _ => None,
+    }
+}
+
+/// One speed of a Fibre Channel host, `16 Gbit` (drivers/scsi/scsi_transport_fc.c, `fc_port_speed_names`):
+/// the name is rounded, the line runs at that of FC-PI. Speeds that only Ethernet has (and 10, which as Fibre
+/// Channel joined switches only) are FCoE: there the name is the rate.
+fn fibre_channel_rate(text: &str) -> Option<u64> {
+    match text.trim().strip_suffix("Gbit")?.trim() {
+        "1" => Some(1_062_500_000),
+        "2" => Some(2_125_000_000),
+        "4" => Some(4_250_000_000),
+        "8" => Some(8_500_000_000),
+        "16" => Some(14_025_000_000),
+        "32" => Some(28_050_000_000),
+        // PAM4: two bits a baud.
+        "64" => Some(57_800_000_000),
+        "128" => Some(112_200_000_000),
+        "256" => Some(224_400_000_000),
+        "10" => Some(10_000_000_000),
+        "20" => Some(20_000_000_000),
+        "25" => Some(25_000_000_000),
+        "40" => Some(40_000_000_000),
+        "50" => Some(50_000_000_000),
+        "100" => Some(100_000_000_000),
+        _ => None,
+    }
+}
+
+/// The fastest of `4 Gbit, 8 Gbit, 16 Gbit`.
+fn fastest_fibre_channel_rate(list: &str) -> Option<u64> {
+    list.split(',').filter_map(fibre_channel_rate).max()
+}
+
+/// SATA generations of a drive from its IDENTIFY data as libata prints it (words of four hexadecimal digits):
+/// word 76 has a bit for each of 1.5, 3 and 6 Gb/s; 0 and all ones mean that it reports nothing (ACS-3,
+/// 7.12.7.31).
+pub(super) fn identified_rate(text: &str) -> Fact<u64> {
+    let word = text.split_ascii_whitespace().nth(76).and_then(|word| u16::from_str_radix(word, 16).ok());
+    match word {
+        Some(0 | u16::MAX) => Fact::unknown("the drive reports no SATA generation"),
+        Some(word) if word & 1 << 3 != 0 => Fact::Known(6_000_000_000),
+        Some(word) if word & 1 << 2 != 0 => Fact::Known(3_000_000_000),
+        Some(word) if word & 1 << 1 != 0 => Fact::Known(1_500_000_000),
+        _ => Fact::unknown("the drive's IDENTIFY data has no SATA generation"),
+    }
+}
+
+/// Rate of a parallel SCSI target: nanoseconds a transfer (`6.25`: already halved where both edges of the
+/// clock count), and whether 16 bits cross at once.
+fn parallel_rate(period_ns: &str, wide: &str) -> Option<u64> {
+    let period: f64 = period_ns.split_ascii_whitespace().next()?.parse().ok()?;
+    let bits = match wide.trim() {
+        "0" => 8.0,
+        "1" => 16.0,
+        _ => return None,
+    };
+    // 6.25 ns is the fastest there ever was (Ultra320), some 1 µs the slowest.
+    (1.0..=10_000.0).contains(&period).then(|| (bits * 1e9 / period) as u64)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::probe::machine::{Controller, ControllerKind};
     use crate::probe::probe;
     use linerate_facts::fact::Fact;
     use linerate_testing::Tree;
+    use proptest::prelude::*;
 
     fn host(state: &str, above: &str) -> Controller {
         let place = format!("sys/devices/pci0000:00/0000:05:00.0/{above}host3");
@@ -162,5 +240,59 @@ mod tests {
         );
         assert_eq!(bus.link_bits_per_second, Fact::Known(2_560_000_000), "Ultra320");
         assert_eq!(bus.link_max_bits_per_second, Fact::Known(2_560_000_000));
+    }
+
+    #[test]
+    fn the_words_of_the_kernel() {
+        assert_eq!(serial_rate("6.0 Gbps"), Some(6_000_000_000));
+        assert_eq!(serial_rate("22.5 Gbit\n"), Some(22_500_000_000));
+        for none in
+            ["<unknown>", "Unknown", "Phy disabled", "Link Rate failed", "Spin-up hold", "", "6.0", "7 Gbit"]
+        {
+            assert_eq!(serial_rate(none), None, "{none}");
+        }
+        assert_eq!(fibre_channel_rate("16 Gbit"), Some(14_025_000_000));
+        assert_eq!(fibre_channel_rate("unknown"), None);
+        assert_eq!(fibre_channel_rate("Not Negotiated"), None);
+        assert_eq!(fastest_fibre_channel_rate("4 Gbit, 8 Gbit, 16 Gbit"), Some(14_025_000_000));
+        // Names do not sort as their lines do.
+        assert_eq!(fastest_fibre_channel_rate("16 Gbit, 32 Gbit, 8 Gbit"), Some(28_050_000_000));
+    }
+
+    #[test]
+    fn parallel_scsi() {
+        assert_eq!(parallel_rate("6.25", "1"), Some(2_560_000_000), "Ultra320: 320 MB/s");
+        assert_eq!(parallel_rate("12.5", "1"), Some(1_280_000_000), "Ultra160");
+        assert_eq!(parallel_rate("100", "0"), Some(80_000_000), "Fast SCSI: 10 MB/s");
+        assert_eq!(parallel_rate("0", "1"), None);
+        assert_eq!(parallel_rate("NaN", "1"), None);
+    }
+
+    #[test]
+    fn the_generation_of_a_sata_drive() {
+        let words = |word76: &str| {
+            let mut words = vec!["0000"; 256];
+            words[76] = word76;
+            words.join(" ")
+        };
+        assert_eq!(identified_rate(&words("850e")), Fact::Known(6_000_000_000));
+        assert_eq!(identified_rate(&words("0006")), Fact::Known(3_000_000_000));
+        assert_eq!(identified_rate(&words("0002")), Fact::Known(1_500_000_000));
+        for nothing in [words("0000"), words("ffff"), words("zzzz"), String::new()] {
+            assert!(identified_rate(&nothing).why().is_some());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_rate_or_none(text in ".{0,40}", wide in "[01]|.{0,3}") {
+            let _ = (serial_rate(&text), fibre_channel_rate(&text), fastest_fibre_channel_rate(&text), identified_rate(&text));
+            prop_assert!(parallel_rate(&text, &wide).is_none_or(|rate| rate <= 16_000_000_000));
+        }
+
+        #[test]
+        fn any_number_is_a_parallel_rate_or_none(period: f64, wide in "[01]") {
+            prop_assert!(parallel_rate(&period.to_string(), &wide).is_none_or(|rate| rate > 0));
+        }
     }
 }

@@ -2,14 +2,27 @@
 //!
 //! A figure is held twice, as a number in the column's unit and as it is to be read. How a table is laid out
 //! is the report's.
+//! The table of what accelerators of a benchmark read.
+//! Tables of memory: the grades of DIMMs, and the processors that they go with.
 
 mod links;
-mod loads;
-mod memory;
 mod network;
 
-use crate::rates::instances::{InstanceRate, all};
+use super::memory::{self, GRADES, NEHALEM_SOURCE, Platform, SOURCE};
+use super::published::{InstanceRate, all_instances, all_loads};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// All kinds, from the cores outwards.
+pub const KINDS: [TableKind; 8] = [
+    TableKind::Memory,
+    TableKind::Interconnect,
+    TableKind::Pcie,
+    TableKind::Storage,
+    TableKind::Ethernet,
+    TableKind::Otn,
+    TableKind::Loads,
+    TableKind::Instances,
+];
 
 /// What there are tables of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,28 +45,16 @@ pub enum TableKind {
     Instances,
 }
 
-/// All kinds, from the cores outwards.
-pub const KINDS: [TableKind; 8] = [
-    TableKind::Memory,
-    TableKind::Interconnect,
-    TableKind::Pcie,
-    TableKind::Storage,
-    TableKind::Ethernet,
-    TableKind::Otn,
-    TableKind::Loads,
-    TableKind::Instances,
-];
-
 /// The tables of a kind: the rated one first.
 pub fn tables(kind: TableKind) -> Vec<Table> {
     match kind {
         TableKind::Pcie => vec![links::pcie(), links::pcie_payload(), links::pci()],
-        TableKind::Memory => vec![memory::grades(), memory::platforms()],
+        TableKind::Memory => vec![memory_grades(), memory_platforms()],
         TableKind::Interconnect => vec![links::interconnect()],
         TableKind::Ethernet => vec![network::phys(), network::rates()],
         TableKind::Otn => vec![network::otn()],
         TableKind::Storage => vec![links::storage(), links::disks()],
-        TableKind::Loads => vec![loads::loads()],
+        TableKind::Loads => vec![loads()],
         TableKind::Instances => vec![instances()],
     }
 }
@@ -207,7 +208,7 @@ impl Serialize for Table {
 fn instances() -> Table {
     let cells =
         |of: InstanceRate, show: fn(f64) -> Cell| [show(of.always), of.burst.map_or(Cell::Nothing, show)];
-    let rows = all().into_iter().map(|row| {
+    let rows = all_instances().into_iter().map(|row| {
         let network = cells(row.network, |rate| gigabits(rate, 3));
         let volumes = cells(row.volumes, megabytes);
         TableRow {
@@ -228,6 +229,109 @@ fn instances() -> Table {
             wide("volumes_burst_bytes_per_second", "burst"),
         ],
         rows: rows.collect(),
+    }
+}
+
+/// One accelerator by model and maker's name.
+fn loads() -> Table {
+    let rows = all_loads().into_iter().map(|load| TableRow {
+        cells: vec![
+            text(load.name),
+            gigabytes(load.bytes_per_second(), 3),
+            number(load.samples, 0),
+            short(load.sample_bytes),
+            short(load.seconds),
+            percent(load.busy),
+        ],
+        source: load.source,
+    });
+    Table {
+        name: "loads",
+        title: "Loads: what one emulated accelerator of MLPerf Storage reads that never waits, GB/s \
+                (`linerate plan --each NAME`)"
+            .into(),
+        columns: vec![
+            plain("load", "load"),
+            plain("bytes_per_second", "GB/s"),
+            wide("samples", "samples a batch"),
+            wide("sample_bytes", "bytes a sample"),
+            wide("seconds", "seconds a batch"),
+            plain("busy", "busy at least, %"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// One channel by the grade of its DIMMs.
+fn memory_grades() -> Table {
+    let rows = GRADES.iter().map(|grade| TableRow {
+        cells: vec![
+            text(grade.family),
+            number(f64::from(grade.mt_per_second), 0),
+            text(grade.module),
+            gigabytes(grade.bytes_per_second(), 2),
+            bits(grade.bytes_per_second(), 1),
+            Cell::Nothing,
+        ],
+        source: grade.source,
+    });
+    Table {
+        name: "memory",
+        title: "Memory: one channel of 64 bits. What is effective depends on the order of the accesses: \
+                measure it"
+            .into(),
+        columns: vec![
+            once("family", "family"),
+            plain("mt_per_second", "MT/s"),
+            plain("module", "module"),
+            plain("rated_bytes_per_second", "rated, GB/s"),
+            plain("rated_bits_per_second", "Gb/s"),
+            plain("effective_bytes_per_second", "effective"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// A socket by its processor.
+fn memory_platforms() -> Table {
+    let row = |platform: &Platform| {
+        let rate =
+            |dimms| platform.mt_per_second(dimms).map_or(Cell::Nothing, |rate| number(f64::from(rate), 0));
+        let channels =
+            if platform.channels > 0 { number(f64::from(platform.channels), 0) } else { Cell::Nothing };
+        TableRow {
+            cells: vec![
+                text(platform.name),
+                number(f64::from(platform.year), 0),
+                channels,
+                text(platform.family),
+                rate(1),
+                rate(2),
+                rate(3),
+                gigabytes(platform.bytes_per_second(), 1),
+                text(platform.note),
+            ],
+            source: if platform.name.contains("Nehalem") { NEHALEM_SOURCE } else { SOURCE },
+        }
+    };
+    Table {
+        name: "memory-platforms",
+        title: "Processors: channels of a socket, MT/s with 1, 2 or 3 DIMMs on each channel, and the rated \
+                GB/s of a socket with 1. \
+                What the firmware says that the DIMMs run at (`linerate probe`) goes before"
+            .into(),
+        columns: vec![
+            plain("platform", "processor"),
+            wide("year", "year"),
+            plain("channels", "channels"),
+            wide("family", "DIMMs"),
+            plain("mt_per_second_1_dimm", "1"),
+            plain("mt_per_second_2_dimms", "2"),
+            plain("mt_per_second_3_dimms", "3"),
+            plain("rated_bytes_per_second", "rated"),
+            plain("note", "notes"),
+        ],
+        rows: memory::all_platforms().iter().map(row).collect(),
     }
 }
 
@@ -264,5 +368,14 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&Cell::Nothing).expect("JSON"), "null");
         assert_eq!(serde_json::to_string(&number(2.5, 1)).expect("JSON"), "2.5");
+    }
+
+    #[test]
+    fn the_peak_of_a_channel_in_both_units() {
+        let table = memory_grades();
+        let row = table.rows.iter().find(|row| row.cells[2] == text("PC3-10600")).expect("a row");
+        assert_eq!(row.cells[3], Cell::Figure(64e9 / 6.0, "10.67".into()));
+        let Cell::Figure(bits, shown) = &row.cells[4] else { panic!("no figure") };
+        assert_eq!((bits.round(), shown.as_str()), (85_333_333_333.0, "85.3"));
     }
 }

@@ -1,39 +1,36 @@
 //! What is wrong or worth changing: one file a group, one function a finding. To add one: a function
-//! `fn(&Context) -> Vec<Finding>` (or `Option`), its line in [`all`], and a test with the figures that make
-//! it speak and those that do not.
+//! `fn(&Context) -> Vec<Finding>` (or `Option`), its line in [`all`], its name in `ids.txt`, and a test with the
+//! figures that make it speak and those that do not.
 
 mod access;
-mod burst;
-mod cpu;
-mod disk;
-mod ids;
-mod limits;
-mod load;
+mod host;
 pub(crate) mod map;
 mod network;
-mod others;
 mod pipeline;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod trust;
 mod twins;
-mod window;
 
+use super::figures::Figures;
+use super::others::MISLED;
+pub(crate) use super::others::others_findings;
+use super::predict::Prediction;
+use super::product::Finding;
+use crate::measure::Measurement;
 pub use access::disk_findings;
-pub(crate) use burst::of_network as burst_of_network;
-pub use ids::finding_id;
-pub(crate) use load::load_findings;
-pub(crate) use others::others_findings;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::{Goal, Plan};
+pub(crate) use pipeline::load_findings;
 pub(crate) use streams::stream_findings;
+pub(crate) use trust::burst_of_network;
 pub use twins::TwinComparison;
 pub(in crate::diagnose) use twins::{SlowTwin, compared_twins, slow_twins};
 pub(crate) use twins::{compared_nodes, compared_paths, slow_nodes, slow_paths};
 
-use super::figures::Figures;
-use super::predict::Prediction;
-use super::product::Finding;
-use crate::measure::Measurement;
-use linerate_machine::probe::Machine;
-use linerate_model::plan::{Goal, Plan};
+/// The names of all findings, so that a rule that names one is known to be right before anything is measured.
+const IDS: &str = include_str!("ids.txt");
 
 /// Everything a finding may look at.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +86,8 @@ impl Context<'_> {
 pub(super) fn all(context: &Context) -> Vec<Finding> {
     let groups: [fn(&Context) -> Vec<Finding>; 23] = [
         twins::straggler,
-        disk::page_cache,
-        burst::burst,
+        trust::page_cache,
+        trust::burst,
         pipeline::queue_too_deep,
         pipeline::stalled,
         pipeline::not_seen,
@@ -100,12 +97,12 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
         network::loss_over_time,
         network::nic_down,
         network::congestion_control,
-        |context| window::tcp_window(context).into_iter().collect(),
-        limits::memlock,
-        limits::io_uring_off,
-        limits::no_huge_pages,
-        cpu::one_core_saturated,
-        cpu::steal,
+        |context| network::tcp_window(context).into_iter().collect(),
+        host::memlock,
+        host::io_uring_off,
+        host::no_huge_pages,
+        host::one_core_saturated,
+        host::steal,
         trust::drift,
         trust::read_again,
         trust::below_prediction,
@@ -114,7 +111,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(context)).collect();
     if context.path().is_some_and(|path| path.evidence().others_explain()) {
-        findings.retain(|finding| !others::MISLED.contains(&finding.id.as_str()));
+        findings.retain(|finding| !MISLED.contains(&finding.id.as_str()));
     }
     findings.extend(others_findings(&context.figures.all));
     findings.extend(map::of_run(context));
@@ -136,5 +133,7 @@ fn sort(findings: &mut [Finding]) {
     });
 }
 
-#[cfg(test)]
-mod tests;
+/// The finding of this name.
+pub fn finding_id(name: &str) -> Option<&'static str> {
+    IDS.lines().find(|id| *id == name)
+}

@@ -3,7 +3,7 @@
 
 use super::super::product::{Finding, Severity};
 use crate::measure::Measurement;
-use crate::measure::interval::{self, SampleComparison};
+use crate::measure::statistics::{self, SampleComparison};
 use crate::measure::streams::{MethodTrial, PathMtu, StreamsResult};
 use linerate_facts::units::{show_bits_rate_within, show_size};
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     if best.bytes_per_second < FASTER * system.bytes_per_second || system.bytes_per_second <= 0.0 {
         return None;
     }
-    let compared = interval::verdict(system.interval(), best.interval());
+    let compared = statistics::compare_intervals(system.interval(), best.interval());
     if !matches!(compared, SampleComparison::Higher | SampleComparison::TooFewSamples) {
         return None;
     }

@@ -1,5 +1,6 @@
 //! Each finding with the figures that make it speak, and with those that do not.
 
+use super::{IDS, finding_id};
 use crate::diagnose::tests::{Case, Lab, figure, idle_worker};
 use crate::diagnose::{Diagnosis, Finding, Severity};
 use crate::measure::{
@@ -8,6 +9,7 @@ use crate::measure::{
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Burst, Writing};
+use std::collections::BTreeSet;
 
 /// Four disks of 200, a NIC of 1 Gb/s, nothing wrong.
 fn healthy() -> Case {
@@ -419,4 +421,15 @@ fn rounds_that_failed_are_not_blamed_on_the_budget() {
     of(&mut case, Stage::Path, Some(Protocol::Tcp)).flags.push("cut-short".into());
     let failed = sentence(&case);
     assert!(failed.contains("6 are needed (others failed or were interrupted"), "{failed}");
+}
+
+#[test]
+fn the_names_are_those_of_the_documents() {
+    let text = include_str!("../../../../../docs/run-json.md");
+    let (_, list) = text.split_once("**findings** so far").expect("the list");
+    let (list, _) = list.split_once("\n\n").expect("its end");
+    let documented: BTreeSet<&str> =
+        list.split('`').filter_map(|word| word.strip_prefix('"')?.strip_suffix('"')).collect();
+    assert_eq!(IDS.lines().collect::<BTreeSet<_>>(), documented);
+    assert_eq!((finding_id("nic-speed"), finding_id("nic")), (Some("nic-speed"), None));
 }

@@ -1,13 +1,16 @@
-//! Findings about the figures themselves: drift, bytes that were read again, a path below its prediction.
+//! Findings about the figures themselves: drift, disks and networks that are fast until a bucket is empty, bytes that
+//! the page cache had or that were read again, a path below its prediction.
 
-use super::super::product::Finding;
+use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::{Measurement, READ_AGAIN, Stage};
-use linerate_facts::units::{show_bytes_rate, show_size};
+use crate::measure::access::Burst;
+use crate::measure::{Measurement, PAGE_CACHE, READ_AGAIN, Stage};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
+use linerate_model::plan::SourcePlan;
 use linerate_model::plan::wording::in_words;
 use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Samples that fall or rise steadily by more than this share drift.
 const DRIFT: f64 = 0.1;
@@ -175,4 +178,109 @@ pub(super) fn above_rated(context: &Context) -> Vec<Finding> {
 
 fn limited_by(path: &Measurement) -> String {
     path.held_by.map_or(String::new(), |by| format!("; it was {}", by.words()))
+}
+
+/// `page-cache`: a disk figure is partly memory, or O_DIRECT does not work on a source.
+pub(super) fn page_cache(context: &Context) -> Vec<Finding> {
+    let stages = [Stage::Disk, Stage::Path];
+    let hit: Vec<&str> = context
+        .figures
+        .all
+        .iter()
+        .filter(|figure| stages.contains(&figure.stage) && flagged(figure, PAGE_CACHE))
+        .map(|figure| figure.name.as_str())
+        .collect();
+    let buffered: Vec<String> = context
+        .plan
+        .sources
+        .iter()
+        .filter(|source| !source.direct)
+        .map(|source| source.path.display().to_string())
+        .collect();
+    if hit.is_empty() && buffered.is_empty() {
+        return Vec::new();
+    }
+    let text = if hit.is_empty() {
+        format!(
+            "O_DIRECT does not work on {}: its bytes go through the page cache, with a copy more",
+            buffered.join(", ")
+        )
+    } else {
+        format!("bytes came from the page cache and not from the disk in: {}", hit.join(", "))
+    };
+    vec![
+        Finding::new(if hit.is_empty() { Severity::Slow } else { Severity::Note }, "page-cache", text)
+            .evidence(json!({ "measurements": hit, "sources_without_direct": buffered }))
+            .remedy(
+                "use a file larger than the memory, or a file system with O_DIRECT (XFS, ext4); `echo 1 > \
+                 /proc/sys/vm/drop_caches` empties the cache",
+            ),
+    ]
+}
+
+/// `burst`: fast until a bucket is empty.
+pub(super) fn of_burst(what: &str, burst: &Burst) -> Finding {
+    burst_finding(what, burst, "what lasts is the second figure").remedy(
+        "plan with the sustained rate; credits of a cloud volume, or the cache of a drive, come back while it is \
+         idle",
+    )
+}
+
+fn burst_finding(what: &str, burst: &Burst, meaning: &str) -> Finding {
+    Finding::note(
+        "burst",
+        format!(
+            "“{what}” ran at {} for {:.1} s, then at {}: a bucket of {} was used up; {meaning}",
+            show_bytes_rate(burst.burst_bytes_per_second),
+            burst.seconds,
+            show_bytes_rate(burst.sustained_bytes_per_second),
+            show_size(burst.bucket_bytes.max(0.0) as u64)
+        ),
+    )
+    .evidence(burst_rates(burst))
+}
+
+fn burst_rates(burst: &Burst) -> Value {
+    json!({
+        "burst_bytes_per_second": burst.burst_bytes_per_second,
+        "sustained_bytes_per_second": burst.sustained_bytes_per_second,
+        "bucket_bytes": burst.bucket_bytes,
+    })
+}
+
+/// `burst` of what a network does alone: credits, or a limit that lets a bucket through first. Of the path it may be the
+/// disk's.
+pub(crate) fn burst_of_network(figure: &Measurement) -> Option<Finding> {
+    let burst = figure.burst.as_ref().filter(|_| figure.stage == Stage::Network)?;
+    let (fast, lasts) = (burst.burst_bytes_per_second, burst.sustained_bytes_per_second);
+    let time = if burst.seconds > 0.0 { format!("for {:.1} s", burst.seconds) } else { "at first".into() };
+    let text = format!(
+        "“{}” ran at {} {time}, then at {}: what lasts is the second figure",
+        figure.name,
+        show_bits_rate(fast),
+        show_bits_rate(lasts)
+    );
+    Some(Finding::slow("burst", text).evidence(burst_rates(burst)).remedy(
+        "plan with the rate that lasts: instances of a cloud, and shapers, give more until their credits are used up, \
+         which come back while the network is idle; elsewhere look for other traffic that began then",
+    ))
+}
+
+/// Of a run: while its disks were read, while the scratch files were written, and of its flows.
+pub(super) fn burst(context: &Context) -> Vec<Finding> {
+    let disks = context.figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
+    let read = disks.filter_map(|figure| Some(of_burst(&figure.name, figure.burst.as_ref()?)));
+    let flows = context.figures.all.iter().filter_map(burst_of_network);
+    read.chain(flows).chain(context.plan.sources.iter().filter_map(of_writing)).collect()
+}
+
+fn of_writing(source: &SourcePlan) -> Option<Finding> {
+    let writing = source.writing.as_ref()?;
+    let burst = writing.burst.as_ref()?;
+    let what = format!("writing the scratch file on {}", source.resource.trim_start_matches("disk:"));
+    Some(match writing.spares_reads {
+        false => of_burst(&what, burst),
+        true => burst_finding(&what, burst, "reads went on faster, so it is of writes only")
+            .remedy("nothing, where this disk is only read; plan writes with the sustained rate"),
+    })
 }

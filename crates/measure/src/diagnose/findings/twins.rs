@@ -5,7 +5,7 @@ use super::super::predict::Prediction;
 use super::super::product::Finding;
 use super::Context;
 use crate::measure::access::MemoryPoint;
-use crate::measure::interval::Interval;
+use crate::measure::statistics::Interval;
 use crate::measure::streams::{PathFigure, StreamDirection, StreamFigure, StreamsResult};
 use crate::measure::{LimitedBy, Measurement, WorkerResult};
 use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};

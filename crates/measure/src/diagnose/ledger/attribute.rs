@@ -4,9 +4,8 @@
 //! drops`, `Ip OutDiscards` and `Udp SndbufErrors`; a full backlog behind a veth in `softnet dropped`,
 //! `rx_dropped` there and `tx_dropped` here. One of them is believed, the others are told with it.
 
-use super::drops::DropReading;
-use super::passed;
 use super::product::{Drop, Layer, LedgerHost, Others, Streams, Unit};
+use super::readings::{self, DropReading};
 use super::share::{Share, bounds, deal, signed};
 
 /// UDP_MAX_SEGMENTS of `include/linux/udp.h` (64 before 6.9).
@@ -106,7 +105,7 @@ fn candidates(
     let out_each = if sender.offload.segmented { train } else { 1 };
     let in_each = if sender.offload.segmented || receiver.offload.coalesced { train } else { 1 };
     let mut all = Vec::new();
-    let pieces = passed::pieces(sender, streams);
+    let pieces = readings::pieces(sender, streams);
     let mut add = |of_receiver, index, late, counted: u64, each| {
         let share = Share::new(counted, each);
         // Of a datagram in pieces one to all may be dropped.
@@ -196,7 +195,7 @@ fn backlog(received: &[DropReading]) -> (u64, u64) {
 /// Frames that are longer than the receiver's interface takes: a veth or a bridge drops them without a
 /// counter of their own.
 fn too_long(receiver: &LedgerHost, received: &mut [DropReading], streams: &Streams) {
-    let packet = u64::from(streams.datagram_bytes).saturating_add(passed::Headers::whole(streams).bytes());
+    let packet = u64::from(streams.datagram_bytes).saturating_add(readings::Headers::whole(streams).bytes());
     for one in received.iter_mut().filter(|one| one.name == "rx_dropped") {
         let interface = one.interface.as_deref().and_then(|name| receiver.counters.interface(name));
         let Some(mtu) = interface.and_then(|interface| interface.mtu.known().copied()) else { continue };
@@ -262,7 +261,7 @@ fn split(receiver: &LedgerHost, all: &[Candidate], streams: &Streams, lost: u64)
         return (lost - here, here);
     }
     let taken = streams.received.datagrams.saturating_add(streams.received.foreign);
-    let came = passed::datagrams_into_ip(receiver, streams);
+    let came = readings::datagrams_into_ip(receiver, streams);
     let guess = came.map_or(late.0, |came| came.saturating_sub(taken));
     let least = late.0.max(lost.saturating_sub(early.1)).min(lost);
     let most = late.1.min(lost.saturating_sub(early.0)).max(least);
@@ -296,7 +295,7 @@ fn of_others(
             let no_port = receiver.counters.both("Udp", "NoPorts").unwrap_or(0);
             dropped.saturating_sub(streams.received.socket_drops).saturating_add(no_port)
         }
-        false => passed::others_sent(sender, streams).saturating_add(OWN_CHATTER),
+        false => readings::others_sent(sender, streams).saturating_add(OWN_CHATTER),
     };
     let excused = over.min(possible);
     if let Some(report) = report.filter(|_| excused > 0) {
@@ -318,9 +317,9 @@ fn wire(
     left: i64,
 ) -> Option<DropReading> {
     let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-    let headers = passed::Headers::of(sender, streams);
-    let out = passed::of_interfaces(sender, &headers, streams, "tx")?;
-    let came = passed::of_interfaces(receiver, &headers, streams, "rx")?;
+    let headers = readings::Headers::of(sender, streams);
+    let out = readings::payload_of_interfaces(sender, &headers, streams, "tx")?;
+    let came = readings::payload_of_interfaces(receiver, &headers, streams, "rx")?;
     // Dropped at the receiver's interface: not among those that came.
     let at_ring = all
         .iter()

@@ -1,13 +1,25 @@
-//! The ledger's drops as findings: what is wrong, with the figures, and what to do.
+//! Drops as findings: what is wrong, with the figures, and what to do. Those of a ledger, with the reason why a
+//! receiving socket's buffer was full (too small, or its reader did not get its core); and those that the counters of
+//! listings show without a measurement, each with its layer and its share, by the catalogue of the live views.
 
 use super::super::product::{Finding, Severity};
-use super::drops::DropReading;
-use super::product::{Layer, LedgerHost, Streams};
-use super::socket;
+use super::product::{Layer, LedgerHost, Streams, Unit};
+use super::readings::{DropReading, told};
+use linerate_facts::counters::NetworkCounters;
+use linerate_facts::counters::listed::{CountedListings, ListedSockets};
 use linerate_facts::protocol::Protocol;
-use linerate_facts::wording::counted;
-use linerate_model::verdict::thresholds::LOST;
+use linerate_facts::units::show_size;
+use linerate_facts::wording::{counted, thousands};
+use linerate_model::verdict;
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, LOST};
 use serde_json::json;
+
+/// Buffers that hold less than this of the stream do not outlast a scheduler's tick.
+const SHORT_SECONDS: f64 = 0.004;
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// The finding of a counter that has none of its own.
+const OTHER: &str = "counted-drops";
 
 /// All of them, worst first.
 pub(super) fn findings(
@@ -103,8 +115,8 @@ fn sockets(receiver: &LedgerHost, received: &[DropReading], streams: &Streams) -
         return Vec::new();
     }
     let counted = received.iter().filter(full).fold(0u64, |sum, one| sum.saturating_add(one.drop.counted));
-    let causes = socket::causes(receiver, streams);
-    let finding = |(index, cause): (usize, socket::Cause)| {
+    let causes = socket_causes(receiver, streams);
+    let finding = |(index, cause): (usize, Cause)| {
         Finding::loss(
             cause.id,
             format!(
@@ -157,4 +169,261 @@ fn vanished(streams: &Streams, unaccounted: i64) -> Option<Finding> {
         )
         .gain(gain(datagrams, streams)),
     )
+}
+
+/// The cause, with its finding's id, what it means, and its cure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cause {
+    pub id: &'static str,
+    pub meaning: String,
+    pub cure: String,
+}
+
+/// All causes that the figures show, the first the one to cure first; at least one.
+pub(super) fn socket_causes(receiver: &LedgerHost, streams: &Streams) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = core_cause(receiver, streams).into_iter().collect();
+    let buffer = streams.received.receive_buffer_bytes;
+    if causes.is_empty() || is_small_buffer(streams) {
+        let size = if buffer == 0 { String::new() } else { format!(" of {}", show_size(buffer)) };
+        // The kernel doubles what is asked for, and the limit is on what is asked for.
+        let wanted = (64u64 << 20).max(buffer.saturating_mul(2)).min(1 << 30);
+        causes.push(Cause {
+            id: "udp-receive-buffer",
+            meaning: format!("the receiving socket's buffer{size} was full"),
+            cure: format!(
+                "`sysctl -w net.core.rmem_max={wanted}` on {}, and ask for as much",
+                host_name(receiver)
+            ),
+        });
+    }
+    causes
+}
+
+/// The buffer holds little of what comes.
+fn is_small_buffer(streams: &Streams) -> bool {
+    let received = &streams.received;
+    let rate = if streams.seconds > 0.0 { received.bytes as f64 / streams.seconds } else { 0.0 };
+    let buffer = received.receive_buffer_bytes;
+    buffer > 0 && (buffer < SMALL_BYTES || (buffer as f64) < rate * SHORT_SECONDS)
+}
+
+/// The reader's core was others', or was all used up by itself.
+fn core_cause(receiver: &LedgerHost, streams: &Streams) -> Option<Cause> {
+    let thread = streams.received.thread?;
+    let core = receiver.cores.iter().find(|core| core.core == thread.core)?;
+    let own = thread.cpu_seconds / streams.seconds;
+    // A peer's shares may be no numbers.
+    let saturated = own.is_finite() && verdict::is_full(core);
+    if !saturated {
+        return None;
+    }
+    let others = (core.user + core.nice + core.system + core.steal - own).max(0.0);
+    let (own, all) = (own * 100.0, core.busy() * 100.0);
+    if others > CPU_OF_OTHERS {
+        return Some(Cause {
+            id: "receiver-core-busy",
+            meaning: format!(
+                "the reader had {own:.0} % of core {}, and others {:.0} %: datagrams waited until the buffer \
+                 was full",
+                thread.core,
+                others * 100.0
+            ),
+            cure: format!(
+                "another core for the reader (`--pin`), or move the other work off core {}",
+                thread.core
+            ),
+        });
+    }
+    Some(Cause {
+        id: "one-core-saturated",
+        meaning: format!("the reader's core {} was {all:.0} % busy, {own:.0} % with reading", thread.core),
+        cure:
+            "more streams on more cores; UDP_GRO and larger datagrams; interrupts on another core than the \
+               reader"
+                .into(),
+    })
+}
+
+fn host_name(end: &LedgerHost) -> &str {
+    if end.host.is_empty() { "the receiver" } else { &end.host }
+}
+
+/// Every counter of drops that is not 0: those that grew between two listings, then those since the boot; of each the worst first.
+pub fn counted_findings(listings: &CountedListings) -> Vec<Finding> {
+    let between = since("between the listings", &listings.between);
+    let since_boot = since("since the boot", &listings.since_boot);
+    between.into_iter().chain(since_boot).chain(listings.sockets.iter().flat_map(of_sockets)).collect()
+}
+
+/// What the connections of `ss -ti` waited for.
+fn of_sockets(all: &ListedSockets) -> Vec<Finding> {
+    let waited = |(waiting, most): (u64, f64), for_what: &str, remedy: &str| {
+        let text = format!(
+            "TCP: {} of {} waited for {for_what}, one of them {} of the time that it was busy",
+            waiting,
+            counted(all.connections, "connection"),
+            percent(most)
+        );
+        let evidence =
+            json!({ "layer": Layer::Tcp, "connections": all.connections, "waiting": waiting, "share": most });
+        (waiting > 0).then(|| Finding::slow("tcp-window", text).evidence(evidence).remedy(remedy))
+    };
+    let share = all.retransmitted_bytes as f64 / all.sent_bytes.max(1) as f64;
+    let retransmitted = (LOST..=1.0).contains(&share).then(|| {
+        let text = format!(
+            "TCP: {} retransmitted {} of {} bytes, {}",
+            counted(all.connections, "connection"),
+            thousands(all.retransmitted_bytes),
+            thousands(all.sent_bytes),
+            percent(share)
+        );
+        let evidence = json!({ "layer": Layer::Tcp, "counter": "bytes_retrans", "counted": all.retransmitted_bytes, "share": share });
+        let remedy = "find where packets are dropped (the other lines), or send slower";
+        Finding::slow("tcp-retransmits", text).evidence(evidence).remedy(remedy)
+    });
+    let receiver = "raise the third value of `net.ipv4.tcp_rmem` on the receiving host, or read faster there";
+    let sender = "raise the third value of `net.ipv4.tcp_wmem` here, or the program's own send buffer";
+    [
+        retransmitted,
+        waited(all.by_receiver, "the receiver's window", receiver),
+        waited(all.by_send_buffer, "the sender's own buffer", sender),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn since(when: &str, counters: &NetworkCounters) -> Vec<Finding> {
+    let all = told(counters, None);
+    let mut found: Vec<Finding> = all.into_iter().map(|one| counted_finding(when, counters, &one)).collect();
+    // The order of the layers stays among those of one severity.
+    found.sort_by_key(|finding| finding.severity);
+    found
+}
+
+fn counted_finding(when: &str, counters: &NetworkCounters, one: &DropReading) -> Finding {
+    let drop = &one.drop;
+    let passed = passed_beside(counters, &drop.counter, one.interface.as_deref());
+    let passed = passed.filter(|(_, passed)| *passed >= drop.counted && *passed > 0);
+    let share = passed.map(|(_, passed)| drop.counted as f64 / passed as f64);
+    let of_all = passed.zip(share).map(|((of, _), share)| format!(", {} of the {of}", percent(share)));
+    let place = one.interface.as_deref().map_or(String::new(), |name| format!(", {name}"));
+    let text = format!(
+        "{}{place}: {} × {} {when}{}: {}",
+        one.layer,
+        thousands(drop.counted),
+        drop.counter,
+        of_all.unwrap_or_default(),
+        drop.meaning
+    );
+    let id = if one.finding.is_empty() { OTHER } else { one.finding };
+    Finding::new(counted_severity(one, share), id, text)
+        .evidence(json!({
+            "interface": one.interface, "layer": one.layer, "counter": drop.counter, "counted": drop.counted, "share": share,
+        }))
+        .remedy(drop.cure.clone())
+}
+
+/// Few of many is normal; what TCP sent again is no loss.
+fn counted_severity(one: &DropReading, share: Option<f64>) -> Severity {
+    let many = share.is_none_or(|share| share >= LOST);
+    let is_lost = !one.finding.is_empty() && one.drop.unit != Unit::Fragments;
+    match one.layer {
+        _ if !many || !is_lost => Severity::Note,
+        Layer::Tcp => Severity::Slow,
+        _ => Severity::Loss,
+    }
+}
+
+/// `1.2 %`; two digits of what is less.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.1.. => format!("{percent:.1} %"),
+        0.001.. => format!("{percent:.3} %"),
+        _ => "less than 0.001 %".into(),
+    }
+}
+
+/// What passed where the counter counts, and what it is called.
+fn passed_beside(
+    counters: &NetworkCounters,
+    counter: &str,
+    interface: Option<&str>,
+) -> Option<(&'static str, u64)> {
+    let interface = interface.and_then(|name| counters.interface(name));
+    let (of, passed) = match (counter, interface) {
+        ("Tcp RetransSegs", _) => ("segments sent", counters.count("Tcp", "OutSegs")),
+        ("Tcp InErrs" | "Tcp InCsumErrors", _) => ("segments received", counters.count("Tcp", "InSegs")),
+        ("Ip OutDiscards" | "Ip OutNoRoutes", _) => ("packets sent", counters.both("Ip", "OutRequests")),
+        ("Ip InDiscards" | "Ip InAddrErrors" | "Ip InHdrErrors", _) => {
+            ("packets received", counters.both("Ip", "InReceives"))
+        }
+        ("Ip ReasmFails", _) => ("fragments received", counters.both("Ip", "ReasmReqds")),
+        ("Udp SndbufErrors", _) => ("datagrams sent", counters.both("Udp", "OutDatagrams")),
+        ("Udp RcvbufErrors" | "Udp InErrors" | "Udp InCsumErrors" | "Udp MemErrors", _) => {
+            ("datagrams received", counters.both("Udp", "InDatagrams"))
+        }
+        ("softnet dropped", _) => {
+            let cores = counters.softnet.known()?.iter().filter_map(|core| core.processed.known());
+            ("packets received", cores.copied().reduce(u64::saturating_add))
+        }
+        (name, Some(one)) if name.starts_with("rx_") => ("packets received", one.count("rx_packets")),
+        (name, Some(one)) if name.starts_with("tx_") => ("packets sent", one.count("tx_packets")),
+        (name, Some(one)) if name.ends_with(" drops") => {
+            let root = one.qdiscs.known()?.iter().find(|discipline| name.starts_with(&discipline.kind))?;
+            ("packets that passed", root.packets.known().copied())
+        }
+        _ => return None,
+    };
+    Some((of, passed?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_facts::counters::listed::{driver_counters, netstat, over_time};
+
+    /// D1.3, section 12: “thing[s] to look for are IP packets dropped, IP fragments failed, […] and SndbufErrors”.
+    #[test]
+    fn each_drop_has_layer_share_meaning_and_cure() {
+        let text = "Ip:\n 74733541 requests sent out\n 273 outgoing packets dropped\n 1952857 fragments failed\nTcp:\n  \
+            51102689 segments send out\n  604892 segments retransmitted\nUdp:\n 23775230 packets sent\n SndbufErrors: 2\n";
+        let driver = "bw_out_allowance_exceeded: 40\nqueue_0_rx_bad_csum: 1\nqueue_7_rx_bad_csum: 2\n[0]: rx_discards: 7\n";
+        let listings = [
+            ("netstat", netstat(text).expect("counters")),
+            ("ethtool", driver_counters("ens5", driver).expect("counters")),
+        ];
+        let all = counted_findings(&over_time(&listings));
+        for (begins, severity, remedy) in [
+            ("IP: 1,952,857 × Ip FragFails since the boot: it is longer", Severity::Loss, "one MTU"),
+            (
+                "IP: 273 × Ip OutDiscards since the boot, less than 0.001 % of the packets sent: the layer",
+                Severity::Note,
+                "queue",
+            ),
+            (
+                "TCP: 604,892 × Tcp RetransSegs since the boot, 1.2 % of the segments sent: ",
+                Severity::Slow,
+                "send slower",
+            ),
+            ("socket: 2 × Udp SndbufErrors since the boot, less than", Severity::Note, "net.core.wmem_max"),
+            (
+                "wire, ens5: 40 × bw_out_allowance_exceeded since the boot: ena: ",
+                Severity::Loss,
+                "larger instance",
+            ),
+            ("wire, ens5: 3 × queue_*_rx_bad_csum since", Severity::Loss, "checksum"),
+            ("NIC ring, ens5: 7 × [*]: rx_discards since", Severity::Loss, "ethtool -G ens5 rx MAX"),
+        ] {
+            let one = all
+                .iter()
+                .find(|one| one.text.starts_with(begins))
+                .unwrap_or_else(|| panic!("{begins}: {all:#?}"));
+            assert_eq!(one.severity, severity, "{one:?}");
+            assert!(one.remedy.contains(remedy) || one.text.contains(remedy), "{one:?}");
+        }
+        let between = over_time(&[listings[0].clone(), listings[0].clone()]);
+        assert_eq!(counted_findings(&between), [], "nothing grew");
+    }
 }

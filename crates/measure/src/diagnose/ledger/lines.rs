@@ -1,9 +1,8 @@
 //! The ledger's lines: what passed each layer, from the sending program to the receiving one, and what each
 //! dropped.
 
-use super::drops::{DropReading, interfaces};
-use super::passed::{self, ETHERNET_BYTES, Headers};
 use super::product::{Drop, Layer, LedgerHost, LedgerLine, Streams, Unit};
+use super::readings::{self, DropReading, ETHERNET_BYTES, Headers, interfaces};
 use linerate_facts::protocol::Protocol;
 
 /// What passed.
@@ -97,7 +96,7 @@ fn outgoing(sender: &LedgerHost, readings: &[DropReading], streams: &Streams) ->
     passed.push(match streams.protocol {
         Protocol::Udp => {
             let unit = unit(sender.offload.segmented, sent.datagrams, sent.trains);
-            let others = passed::udp_sent_by_others(sender, streams).unwrap_or(0);
+            let others = readings::udp_sent_by_others(sender, streams).unwrap_or(0);
             let count = sender.counters.both("Udp", "OutDatagrams");
             counted(Layer::Udp, "Udp OutDatagrams", count.map(|count| count.saturating_sub(others)), unit)
         }
@@ -113,7 +112,7 @@ fn outgoing(sender: &LedgerHost, readings: &[DropReading], streams: &Streams) ->
         if root.is_some() || one.qdiscs.known().is_none() || queue_drops(readings, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
         }
-        let payload = passed::of_interface(one, &headers, "tx");
+        let payload = readings::payload_of_interface(one, &headers, "tx");
         passed.push(of_payload(Layer::NicRing, &one.name, "tx_packets", payload, streams));
     }
     passed
@@ -133,7 +132,7 @@ fn incoming(
 ) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
-        let payload = passed::of_interface(one, headers, "rx");
+        let payload = readings::payload_of_interface(one, headers, "rx");
         passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
         if queue_drops(readings, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
@@ -144,7 +143,7 @@ fn incoming(
     let received = &streams.received;
     match streams.protocol {
         Protocol::Udp => {
-            let others = passed::udp_taken_by_others(receiver, streams).unwrap_or(0);
+            let others = readings::udp_taken_by_others(receiver, streams).unwrap_or(0);
             let count =
                 receiver.counters.both("Udp", "InDatagrams").map(|count| count.saturating_sub(others));
             // Fewer than there were datagrams: with UDP_GRO it counts trains.
@@ -206,7 +205,7 @@ fn ip(
     };
     let payload = count.zip(bytes).map(|(count, bytes)| headers.payload(bytes, count, 0));
     let counter = if packets == "InReceives" { "Ip InReceives" } else { "Ip OutRequests" };
-    let whole = payload.and_then(|payload| passed::datagrams(payload, streams));
+    let whole = payload.and_then(|payload| readings::datagrams_of(payload, streams));
     let each = whole.zip(count).filter(|(whole, count)| whole > count && *count > 0);
     Passed {
         layer: Layer::Ip,
@@ -231,7 +230,7 @@ fn of_payload(
         layer,
         interface: Some(interface.to_string()),
         counter,
-        datagrams: payload.and_then(|payload| passed::datagrams(payload, streams)),
+        datagrams: payload.and_then(|payload| readings::datagrams_of(payload, streams)),
         bytes: payload,
         unit: Unit::Packets,
     }

@@ -1,11 +1,12 @@
 //! A device that bursts and then settles: where a series of short windows changes its level, and how much the
-//! burst was worth.
+//! burst was worth. `Series` takes the bytes while they move, at even distances of time.
 //!
 //! The change is looked for as the split that leaves the least absolute deviation from the medians of its two
 //! sides (a change of mean in the L1 norm: one stalled window moves no median).
 
 use super::Burst;
 use crate::measure::statistics::median;
+use std::time::Duration;
 
 /// A burst is faster than what follows by at least this.
 pub(crate) const LEAST_RATIO: f64 = 1.4;
@@ -13,6 +14,12 @@ pub(crate) const LEAST_RATIO: f64 = 1.4;
 const LEAST_WINDOWS: usize = 5;
 /// The two levels explain at least this share of the deviation from one.
 const EXPLAINED: f64 = 0.6;
+
+/// Length of the windows in which a burst is looked for, seconds: long enough for a few requests, short
+/// beside any bucket.
+pub(crate) const SHORT_WINDOW_SECONDS: f64 = 0.1;
+/// So many of them at most are kept; an hour of a slow burst is shown by longer ones.
+const MOST_SHORT_WINDOWS: usize = 600;
 
 /// The burst in a series of rates (bytes per second), one for each `window_seconds`; none where it stays on
 /// one level, or rises.
@@ -50,6 +57,57 @@ pub(crate) fn burst_of_flow(samples: &[f64], rates: &[f64], window_seconds: f64)
 fn deviation(rates: &[f64]) -> f64 {
     let middle = median(rates);
     rates.iter().map(|rate| (rate - middle).abs()).sum()
+}
+
+/// Bytes so far, from the start on: a bucket begins to empty with the first request.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    window: Duration,
+    marks: Vec<(Duration, u64)>,
+}
+
+impl Series {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Series { window: Duration::from_secs_f64(SHORT_WINDOW_SECONDS), marks: vec![(Duration::ZERO, 0)] }
+    }
+
+    /// So many bytes by `now`, time since the start. Asked for `bytes` only where it is time for a mark.
+    pub(crate) fn look(&mut self, now: Duration, bytes: impl FnOnce() -> u64) {
+        if now < self.window * self.marks.len() as u32 {
+            return;
+        }
+        self.marks.push((now, bytes()));
+        if self.marks.len() > MOST_SHORT_WINDOWS {
+            // Twice as long, half as many: the memory that it takes has an end.
+            let mut index = 0;
+            self.marks.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.window *= 2;
+        }
+    }
+
+    /// Of each window, bytes per second.
+    pub(crate) fn rates(&self) -> Vec<f64> {
+        let rate = |pair: &[(Duration, u64)]| {
+            let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
+            pair[1].1.saturating_sub(pair[0].1) as f64 / seconds.max(1e-9)
+        };
+        self.marks.windows(2).map(rate).collect()
+    }
+
+    /// A fall from one level to a lower one.
+    pub(crate) fn burst(&self) -> Option<Burst> {
+        burst(&self.rates(), self.window_seconds())
+    }
+
+    /// Looks that are rare make longer windows than were asked for.
+    pub(crate) fn window_seconds(&self) -> f64 {
+        let last = self.marks.last().map_or(0.0, |(at, _)| at.as_secs_f64());
+        last / self.marks.len().saturating_sub(1).max(1) as f64
+    }
 }
 
 #[cfg(test)]
@@ -115,5 +173,30 @@ mod tests {
             prop_assert!(found.is_some());
             prop_assert!(found.is_some_and(|found| (found.seconds - at as f64 * 0.1).abs() < 0.11));
         }
+    }
+
+    #[test]
+    fn a_writer_that_is_seen_seldom_shows_its_bucket_as_well() {
+        let (mut series, mut now, mut bytes) = (Series::new(), Duration::ZERO, 0);
+        // 40 MB a write: 400 MB/s for 2 s, then 100 MB/s.
+        while now < Duration::from_secs(8) {
+            now += Duration::from_millis(if now < Duration::from_secs(2) { 100 } else { 400 });
+            bytes += 40_000_000;
+            series.look(now, || bytes);
+        }
+        let found = series.burst().expect("a burst");
+        assert!((found.burst_bytes_per_second / 400e6 - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found.sustained_bytes_per_second / 100e6 - 1.0).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn a_long_series_keeps_its_bounds() {
+        let mut series = Series::new();
+        (1..20_000).for_each(|tick| series.look(Duration::from_millis(100 * tick), || tick * 10_000_000));
+        let rates = series.rates();
+        assert!(
+            rates.len() <= MOST_SHORT_WINDOWS && rates.iter().all(|rate| (rate / 100e6 - 1.0).abs() < 0.01)
+        );
+        assert_eq!(series.burst(), None);
     }
 }

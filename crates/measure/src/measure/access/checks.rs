@@ -2,7 +2,7 @@
 //! CPU, the page cache.
 
 use super::bench::AccessBench;
-use super::meter::AccessObservation;
+use super::worker_pool::AccessObservation;
 use super::{AccessJob, AccessResult, Checks, Engine};
 use crate::measure::PAGE_CACHE;
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;

@@ -1,24 +1,35 @@
-//! What a job needs, made ready: files in the directories that were named, with data in them where they will
-//! be read.
+//! What a job needs, made ready: memory for its buffers, and files in the directories that were named, with data in
+//! them where they will be read.
 //!
-//! Unless they are to be kept, files have no name (as the scratch files of a run), so that not even `kill -9`
-//! leaves one behind.
+//! Each file is made so that nothing that is there is touched. Unless they are to be kept, files have no name (as the
+//! scratch files of a run), so that not even `kill -9` leaves one behind.
 
 use super::AccessJob;
 use super::bench::AccessBench;
-use super::buffer_room::check_memory;
 use super::lay_out::{Blank, lay_out};
-use super::own_file::{OwnFile, PREFIX, not_made};
 use super::parts::files_of;
 use super::target::{AccessTarget, Permissions, SourceKind};
 use linerate_facts::failure::Failure;
-use linerate_facts::room::space_in;
+use linerate_facts::room::{available_bytes, space_in};
+use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
-use linerate_system::storage::{Opening, raise_open_files};
+use linerate_facts::wording::counted;
+use linerate_system::file::{grow_to, lies_in_memory};
+use linerate_system::storage::{Opening, create, create_nameless, raise_open_files, reopen};
 use linerate_transport::flow::access::AccessFile;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What the names of our files begin with.
+const PREFIX: &str = "linerate-disk-";
+
+/// Share of the available memory that buffers may take.
+const BUFFER_SHARE: f64 = 0.5;
+/// What a worker takes beside its buffers: three histograms with three digits, its thread, its ring.
+const WORKER_BYTES: u128 = 1 << 20;
 
 /// Sources looked at, and the files made in them. Own files without a name go with this value.
 #[derive(Debug)]
@@ -265,4 +276,123 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// A file of our own.
+#[derive(Debug)]
+pub(super) struct OwnFile {
+    pub(super) source: usize,
+    pub(super) index: usize,
+    /// Its name, or the one that it would have.
+    pub(super) path: PathBuf,
+    pub(super) named: bool,
+    pub(super) file: File,
+    /// Bytes that hold data.
+    pub(super) written: u64,
+    /// Bytes that it may grow to.
+    pub(super) length: u64,
+    /// Written as a log is: emptied before each job.
+    pub(super) is_log: bool,
+    /// Data was stamped, in sectors of this size.
+    pub(super) stamped: Option<u64>,
+}
+
+impl OwnFile {
+    /// Makes one in the directory that is this source; nothing is written yet.
+    pub(super) fn make(
+        target: &AccessTarget,
+        (source, index, is_log): (usize, usize, bool),
+        number: usize,
+        keep: bool,
+    ) -> Result<Self, Failure> {
+        let directory = &target.path;
+        let log = if is_log { "-log" } else { "" };
+        let beside = if number > 0 { format!("-{number}") } else { String::new() };
+        let path = directory.join(format!("{PREFIX}{}-{source}-{index}{log}{beside}", std::process::id()));
+        let nameless = if keep { None } else { create_nameless(directory, false).ok() };
+        let file = match nameless {
+            Some(file) => file,
+            None => create(&path, false).map_err(|error| not_made(directory, &error))?,
+        };
+        let mut named = keep;
+        // The name lives for the blink between the two calls, where the file system makes no file without
+        // one.
+        if !named && path.symlink_metadata().is_ok_and(|there| is_same(&there, &file)) {
+            named = std::fs::remove_file(&path).is_err();
+        }
+        Ok(OwnFile { source, index, path, named, file, written: 0, length: 0, is_log, stamped: None })
+    }
+
+    /// What it is called in an error.
+    pub(super) fn label(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// A handle of its own, past the page cache where that is wished and works.
+    pub(super) fn open(&self, how: Opening) -> io::Result<File> {
+        let again = reopen(&self.file, how);
+        match again {
+            Err(error) if how.direct && error.kind() == ErrorKind::InvalidInput => {
+                self.open(Opening { direct: false, ..how })
+            }
+            // Where a nameless file cannot be opened again (some network file systems), its one handle serves
+            // all.
+            Err(_) if !how.direct && !how.synced => self.file.try_clone(),
+            again => again,
+        }
+    }
+
+    /// Takes what it holds away and reserves its length: what is written next is written as for the first time.
+    pub(super) fn empty(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        // In memory room that is reserved is memory that is filled.
+        let reserved = if lies_in_memory(&self.file) { Ok(()) } else { grow_to(&self.file, self.length) };
+        // Not every file system reserves.
+        reserved.or_else(|error| if error.kind() == ErrorKind::StorageFull { Err(error) } else { Ok(()) })?;
+        self.file.set_len(self.length)?;
+        self.file.sync_all()
+    }
+}
+
+fn is_same(there: &std::fs::Metadata, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    file.metadata().is_ok_and(|own| own.ino() == there.ino() && own.dev() == there.dev())
+}
+
+/// Why no file can be made in a place.
+pub(super) fn not_made(place: &Path, error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => {
+            "its file system is mounted read-only; remount it, or name another directory".into()
+        }
+        ErrorKind::PermissionDenied => {
+            "no permission to make files there; name a directory that you may write".into()
+        }
+        ErrorKind::AlreadyExists => {
+            "a file of that name is there and is not ours to write over; name another directory".into()
+        }
+        ErrorKind::StorageFull => "the disk is full; make room, or name another directory".into(),
+        _ => format!("{error}; name another directory"),
+    };
+    Failure::Lacks(format!("no file can be made in {}: {why}", place.display()))
+}
+
+/// Buffers that do not fit into memory would be measured as swapping, or end the process.
+pub(super) fn check_memory(sysroot: &Sysroot, job: &AccessJob) -> Result<(), Failure> {
+    let buffers = u128::from(job.queue_depth) * u128::from(job.transfer_bytes);
+    let need = u128::from(job.workers) * (buffers + WORKER_BYTES);
+    let need = u64::try_from(need).unwrap_or(u64::MAX);
+    let Some(available) = available_bytes(sysroot) else { return Ok(()) };
+    if need as f64 <= available as f64 * BUFFER_SHARE {
+        return Ok(());
+    }
+    Err(Failure::Lacks(format!(
+        "{} × {} × {} need {} with their buffers, and {} of memory are available, of which \
+         half may be used; fewer --workers, a smaller --queue-depth or --transfer",
+        counted(job.workers, "worker"),
+        counted(job.queue_depth, "request"),
+        show_size(job.transfer_bytes),
+        show_size(need),
+        show_size(available)
+    )))
 }

@@ -1,9 +1,8 @@
 //! Sources opened for the workers, each with a handle of its own; devices held and filled.
 
 use super::bench::AccessBench;
-use super::files::Prepared;
+use super::files::{Prepared, not_made};
 use super::lay_out::{Blank, lay_out};
-use super::own_file::not_made;
 use super::parts::{self, WorkerPart, own_file, shared};
 use super::target::{AccessTarget, SourceKind};
 use super::{AccessJob, FileLayout, SyncMethod};

@@ -190,7 +190,7 @@ fn not_opened(error: &std::io::Error) -> String {
 
 /// What else uses a block device, as a phrase; none: nothing that can be seen.
 fn used_by(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Option<String> {
-    let number = linerate_system::device::block_device_number(path).ok()??;
+    let number = linerate_system::attributes::block_device_number(path).ok()??;
     let disk = machine.disks.iter().find(|disk| disk.number.known() == Some(&number))?;
     let above: Vec<_> = machine.disks.iter().filter(|other| other.members.contains(&disk.name)).collect();
     let names = |kind: fn(DiskKind) -> bool| {

@@ -1,8 +1,7 @@
 //! The course of an experiment: some seconds in which the flow is only observed, then slots in which takers take, until
 //! the shares are known well enough or the time is over. All counters are read at each look of the flow's watch.
 
-use super::error::ExperimentError;
-use super::program::{ForeignFlow, ProgramTakerSpec};
+use super::program::{ExperimentError, ForeignFlow, ProgramTakerSpec};
 use super::receivers::{Receiver, ReceiverUse};
 use super::slots::{DOSE, LATER, MOST_DOSE, Taking, part_of};
 use super::takers::{Purpose, Takers, disk_taker};

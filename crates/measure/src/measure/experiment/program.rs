@@ -1,6 +1,9 @@
-//! A flow that is not linerate's: what is taken of it, and who counts its bytes. Nothing of it can be raised.
+//! A flow that is not linerate's: what is taken of it, and who counts its bytes. Nothing of it can be raised. And why
+//! of any flow nothing was taken, or why what was taken says nothing.
 
+use linerate_model::shares::Hopeless;
 use std::fs::File;
+use std::io;
 use std::time::Duration;
 
 /// Counts a flow that linerate does not move.
@@ -44,4 +47,32 @@ pub struct ProgramDisk {
     pub position: u64,
     pub bytes: u64,
     pub block_bytes: u64,
+}
+
+/// In a sentence after `Not measured: `.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    #[error("the path is too far for slots of a second")]
+    FarPath,
+    #[error("a source cannot be read past the page cache (O_DIRECT): a taker would read memory")]
+    CachedSource,
+    #[error("the agent bounds what this host may move")]
+    AgentRateLimit,
+    /// Of the flow that is taken from, in its own words.
+    #[error("{0}")]
+    Flow(String),
+    #[error("{path}: {error}")]
+    UnreadSource { path: String, error: io::Error },
+    #[error("a taker did not start: {0}")]
+    NoTaker(io::Error),
+    #[error("{0}")]
+    Hopeless(Hopeless),
+    #[error("nothing that it uses is busy and can be taken from")]
+    NothingToTake,
+    #[error("the flow ended before anything was taken")]
+    FlowEnded,
+    #[error(
+        "in two slots the flow moved less than three quarters of what it had moved before, so no more was taken"
+    )]
+    Spared,
 }

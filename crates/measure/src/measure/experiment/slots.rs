@@ -1,6 +1,6 @@
 //! Slots, one after the other: who takes how much and when, what was counted meanwhile, and when enough is known.
 
-use super::error::ExperimentError;
+use super::program::ExperimentError;
 use super::takers::Takers;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{

@@ -1,16 +1,15 @@
 //! Who takes: a gate for each resource, the workers behind it, and what they really got.
 
 use super::super::PATIENCE;
-use super::error::ExperimentError;
+use super::program::ExperimentError;
 use super::receivers::{self, Receiver};
 use crate::measure::Stages;
 use crate::measure::flow::WorkerSource;
 use crate::measure::running::RunningWorkers;
 use linerate_model::plan::{ResourceKind, WorkerPlan};
 use linerate_model::shares::{ALL_RECEIVERS, RaisedSetting, TakenResource, TakenUnit};
-use linerate_system::connection;
-use linerate_system::file;
 use linerate_system::stop::Stop;
+use linerate_system::{connection, file};
 use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::cpu_taker::take_cpu;

@@ -7,8 +7,7 @@
 //! the rate of a single user, so that N* is the same in each run. At N* itself a real device has about half of its
 //! capacity: what a user is told is the most, and the least load that has nearly all of it.
 
-use super::steps::Steps;
-use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched};
+use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched, Steps};
 use crate::measure::statistics::median;
 
 /// From one step to the next.

@@ -1,8 +1,7 @@
 //! The open loop: requests on schedule, whatever the device does, and latency from the intended start. The
 //! highest rate that keeps a limit.
 
-use super::steps::Steps;
-use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched};
+use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched, Steps};
 
 /// The rate is found to within this ratio.
 const CLOSE: f64 = 1.03;

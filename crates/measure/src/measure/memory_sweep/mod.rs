@@ -6,8 +6,6 @@
 //! [`bus_factor`] tells how much. The workers stay on their cores and go round their share of the arrays;
 //! windows of time are taken over them as everywhere in linerate (`window`).
 
-mod arenas;
-mod levels;
 mod points;
 mod worker;
 
@@ -15,23 +13,20 @@ use super::statistics::median;
 use super::window::{OwnMeter, Watch, WindowObservation, WindowSpec};
 use super::{Measurement, MemoryPoint, Stage, StageFigures, trust};
 use crate::event::{Event, Listener};
-use arenas::Arenas;
-pub use levels::{CacheLevel, levels};
 use linerate_facts::host::HostSampler;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
-use linerate_system::clock;
-use linerate_system::memory;
 pub use linerate_system::memory::Store;
 use linerate_system::stop::Stop;
+use linerate_system::{clock, memory};
 use linerate_transport::flow::counters::WorkerCounters;
-pub use points::{Cores, MemorySpec, Point, WorkingSet, points};
+pub use points::{CacheLevel, Cores, MemorySpec, Point, WorkingSet, levels, points};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use strum::VariantArray;
-use worker::SweepWork;
+use worker::{Arenas, SweepWork};
 
 /// Windows in which nothing was completed are taken again, so many times as long.
 const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];

@@ -8,10 +8,9 @@
 
 use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
 use super::{StreamBench, measure_quietly};
-use crate::measure::interval::Interval;
+use crate::measure::lossy_way::{ChosenStreams, LossyWay};
 use crate::measure::product::{Measurement, StreamTrial};
-use crate::measure::statistics::median;
-use crate::measure::stream_count::{ChosenStreams, LossyWay};
+use crate::measure::statistics::{Interval, median};
 use crate::measure::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;

@@ -1,43 +1,28 @@
 //! The streams of `linerate network`: opened, watched, ended, described. `measure(bench, job) ->
 //! Measurement`.
 //!
-//! Rates are what the receivers counted, on their clocks, between completions. A stream that cannot be opened
+//! Rates are what the receivers counted, on their clocks, between completions. What both hosts' kernels counted while a
+//! figure was measured is what the ledger is made of. A stream that cannot be opened
 //! or that dies is told and the others go on.
 
-mod blind;
 pub(crate) mod calibrate;
-mod counters;
 mod describe;
 pub mod find_rate;
-mod iperf3;
 pub mod job;
 mod observe;
 mod open;
+mod other_ends;
 mod path_mtu;
 pub mod result;
-
-pub(crate) use blind::{ETHERNET, HEADERS, HEADERS_V6, SentBlindly, all_blind, from_blind, statistic};
-pub use calibrate::MethodTrial;
-pub(crate) use calibrate::{choose_method, choose_peer_method, choose_streams, compare_congestion_controls};
-pub use counters::HostCounters;
-pub use find_rate::RateSearch;
-pub use find_rate::RateTrial;
-pub use find_rate::find_rate;
-
-pub(crate) use iperf3::from_iperf3;
-pub use job::Handover;
-pub use job::StreamsJob;
-pub use job::{SenderSource, StreamDirection};
-
-pub use linerate_transport::flow::stream::SendMethod;
-pub use path_mtu::PathMtu;
-pub(crate) use path_mtu::find_path_mtus;
-pub use result::PathFigure;
-pub use result::{Buffers, NicAccount, RoundTrips, StreamFigure, StreamsResult};
 
 use super::product::{Measurement, Stage};
 use super::window::WindowSpec;
 use crate::event::{Event, Listener, Silent};
+pub use calibrate::MethodTrial;
+pub(crate) use calibrate::{choose_method, choose_peer_method, choose_streams, compare_congestion_controls};
+pub use find_rate::{RateSearch, RateTrial, find_rate};
+pub use job::{Handover, SenderSource, StreamDirection, StreamsJob};
+use linerate_facts::counters::{DropReasons, NetworkCounters, read_with};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
@@ -46,8 +31,16 @@ use linerate_system::file;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::stream::Content;
+pub use linerate_transport::flow::stream::SendMethod;
 use observe::{Observed, RunningStreams};
 use open::{Connected, Wanted};
+pub(crate) use other_ends::{
+    ETHERNET, HEADERS, HEADERS_V6, SentBlindly, all_blind, from_blind, from_iperf3, statistic,
+};
+pub use path_mtu::PathMtu;
+pub(crate) use path_mtu::find_path_mtus;
+pub use result::{Buffers, NicAccount, PathFigure, RoundTrips, StreamFigure, StreamsResult};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -250,4 +243,68 @@ fn in_order_of(connected: &[Connected], mut contents: Vec<(usize, usize, Content
         ordered.push(mine.map_or(Content::Memory, |index| contents.swap_remove(index).2));
     }
     ordered
+}
+
+/// One host's counters over the time of a figure, from before its first datagram to after its last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCounters {
+    /// Our name or the peer's.
+    pub host: String,
+    /// Of the other host.
+    pub peer: bool,
+    /// Names of the paths that lead to it; of our own: all.
+    pub paths: Vec<String>,
+    /// Its interface on the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Differences.
+    pub counters: NetworkCounters,
+}
+
+/// Of each host once: ours, then each agent's by its first path. None where an agent did not answer.
+fn read_host_counters(bench: &StreamBench<'_>, reasons: &DropReasons) -> Vec<Option<HostCounters>> {
+    let nics: Vec<String> = bench.paths.iter().filter_map(|path| path.nic.clone()).collect();
+    let host = bench.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
+    let own = HostCounters {
+        host,
+        peer: false,
+        paths: bench.paths.iter().map(|path| path.name.clone()).collect(),
+        interface: nics.first().cloned(),
+        counters: read_with(bench.sysroot, &nics, reasons),
+    };
+    let mut all = vec![Some(own)];
+    let mut known: Vec<&str> = Vec::new();
+    for session in bench.sessions {
+        let hello = session.hello();
+        if known.contains(&hello.instance.as_str()) {
+            continue;
+        }
+        known.push(&hello.instance);
+        all.push(session.counters().ok().map(|counters| HostCounters {
+            host: hello.host.clone(),
+            peer: true,
+            paths: paths_to(bench, &hello.instance),
+            interface: hello.interface.clone(),
+            counters,
+        }));
+    }
+    all
+}
+
+/// Several addresses may lead to one agent.
+fn paths_to(bench: &StreamBench<'_>, instance: &str) -> Vec<String> {
+    let there =
+        bench.sessions.iter().zip(bench.paths).filter(|(session, _)| session.hello().instance == instance);
+    there.map(|(_, path)| path.name.clone()).collect()
+}
+
+/// What was counted in between, of the hosts that answered both times.
+fn between_counters(
+    before: Vec<Option<HostCounters>>,
+    after: Vec<Option<HostCounters>>,
+) -> Vec<HostCounters> {
+    let pairs = before.into_iter().zip(after).filter_map(|(before, after)| before.zip(after));
+    pairs
+        .map(|(before, after)| HostCounters { counters: after.counters.since(&before.counters), ..after })
+        .collect()
 }

@@ -4,14 +4,13 @@
 //! The order of the end matters. Senders of our own stop first and say how much they sent; receivers at the
 //! agents take what is still on its way; then the agents' senders stop, and our receivers take theirs.
 
-use super::StreamBench;
-use super::counters::{self, HostCounters};
 use super::job::StreamDirection;
 use super::open::{Connected, Wanted};
+use super::{HostCounters, StreamBench, between_counters, read_host_counters};
 use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::access::Series;
-use crate::measure::losses::LossWatch;
+use crate::measure::lossy_way::LossWatch;
 use crate::measure::peer_figures::FarHosts;
 use crate::measure::running::started;
 use crate::measure::window::{Meter, RateGlance, Watch, WindowObservation};
@@ -169,7 +168,7 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             first_window: None,
             glance: RateGlance::new(0),
         };
-        running.counters = counters::read_all(running.bench, &running.reasons);
+        running.counters = read_host_counters(running.bench, &running.reasons);
         let sample = |session: &AgentSession| session.sample().ok();
         running.before = running.bench.sessions.iter().map(sample).collect();
         let clock = clock::now();
@@ -366,8 +365,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         }
         // An agent that ended a stream says why; what we saw of it is only a connection that was reset.
         self.failures.splice(0..0, told);
-        let after = counters::read_all(self.bench, &self.reasons);
-        counters::between(std::mem::take(&mut self.counters), after)
+        let after = read_host_counters(self.bench, &self.reasons);
+        between_counters(std::mem::take(&mut self.counters), after)
     }
 
     fn join(&mut self, direction: StreamDirection) {

@@ -1,8 +1,8 @@
 //! What came of one job of streams: each stream, each path, the datagrams, the buffers, the latency, and both
 //! hosts' counters.
 
+use super::HostCounters;
 use super::calibrate::MethodTrial;
-use super::counters::HostCounters;
 use super::find_rate::RateSearch;
 use super::job::{StreamDirection, StreamsJob};
 use super::path_mtu::PathMtu;

@@ -1,11 +1,10 @@
 //! `linerate disk`: the cells of a grid, each measured several times in an order that favours none; or ever
-//! more devices at once.
+//! more devices at once. Named block devices, and nothing else, may be preconditioned before: their content discarded,
+//! then written whole.
 
 mod blame;
 mod grid;
-mod precondition;
 mod scaling;
-mod sizes;
 mod time;
 mod together;
 
@@ -20,7 +19,6 @@ pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
 use linerate_system::clock;
-pub use precondition::Preparation;
 pub use scaling::BestAlone;
 use std::time::{Duration, Instant};
 pub use time::GridTime;
@@ -81,7 +79,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, spec: &DiskSpec) -> Result<Run,
             return Err(failure);
         }
     };
-    run.changes = precondition::changes(spec, &prepared);
+    run.changes = changes(spec, &prepared);
     (context.save)(&run)?;
     let mut session = DiskCommand {
         bench,
@@ -132,7 +130,7 @@ fn make_ready(
     errors: &mut Vec<String>,
 ) -> Result<Vec<AccessJob>, Failure> {
     cells.iter().try_for_each(|job| job.check().map_err(Failure::usage))?;
-    precondition::precondition(bench, spec, &cells, prepared)?;
+    precondition(bench, spec, &cells, prepared)?;
     let mut ready = Vec::new();
     let mut refused = None;
     for job in cells {
@@ -255,7 +253,7 @@ impl DiskCommand<'_, '_> {
     /// The job, once, with caches dropped before where that was asked for.
     fn once(&mut self, job: &AccessJob) -> Result<Measurement, Failure> {
         if self.spec.prepare.contains(&Preparation::DropCaches) {
-            linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
+            linerate_system::storage::drop_caches().map_err(not_dropped)?;
         }
         self.prepared.ready_for(&mut self.bench, job)?;
         let measurement = conduct(&mut self.bench, job, &self.prepared)?;
@@ -306,4 +304,80 @@ impl DiskCommand<'_, '_> {
             if done > 0 { clock::since(begin).as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };
         self.bench.listener.hear(&Event::Remaining { seconds: each * (total - done) as f64 });
     }
+}
+
+/// What is done before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// All data of the named block devices is discarded.
+    Discard,
+    /// They are written whole, after that.
+    Fill,
+    /// The page cache of the machine is emptied, before each visit.
+    DropCaches,
+}
+
+/// Discards and fills the devices that are named, where that was asked for; and looks whether caches may be
+/// dropped.
+fn precondition(
+    bench: &mut AccessBench<'_>,
+    spec: &DiskSpec,
+    cells: &[AccessJob],
+    prepared: &mut Prepared,
+) -> Result<(), Failure> {
+    let wants = |what| spec.prepare.contains(&what);
+    if wants(Preparation::DropCaches) {
+        linerate_system::storage::drop_caches().map_err(not_dropped)?;
+    }
+    let (discard, fill) = (wants(Preparation::Discard), wants(Preparation::Fill));
+    if !discard && !fill {
+        return Ok(());
+    }
+    let Some(job) = cells.first() else { return Ok(()) };
+    prepared.hold_devices(bench, job)?;
+    if prepared.held_devices().next().is_none() {
+        return Err(Failure::Usage(
+            "--prepare discard and fill: for block devices named by --source and --destroy-data only; name one"
+                .into(),
+        ));
+    }
+    if discard {
+        for (path, device) in prepared.held_devices() {
+            let bytes = linerate_system::file::size_of(device).unwrap_or(0);
+            linerate_system::storage::discard(device, bytes).map_err(|error| {
+                Failure::Lacks(format!(
+                    "--prepare discard: {}: {error}; does the device take discards?",
+                    path.display()
+                ))
+            })?;
+        }
+    }
+    if fill { prepared.fill_devices(bench, job) } else { Ok(()) }
+}
+
+/// Why the page cache cannot be emptied.
+fn not_dropped(error: std::io::Error) -> Failure {
+    Failure::Lacks(format!(
+        "--prepare drop-caches: {error}; it empties the page cache of the whole machine, as root only"
+    ))
+}
+
+/// What was changed on this machine beyond files of our own.
+fn changes(spec: &DiskSpec, prepared: &Prepared) -> Vec<String> {
+    let mut changes = Vec::new();
+    let devices: Vec<String> = prepared.held_devices().map(|(path, _)| path.display().to_string()).collect();
+    let wants = |what| spec.prepare.contains(&what);
+    let mut on_devices = |done: bool, what: &str| {
+        if done {
+            changes
+                .extend(devices.iter().map(|device| format!("{what} {device}, as --destroy-data allowed")));
+        }
+    };
+    on_devices(wants(Preparation::Discard), "discarded all data of");
+    on_devices(wants(Preparation::Fill), "filled");
+    on_devices(true, "wrote over data of");
+    if wants(Preparation::DropCaches) {
+        changes.push("dropped the page cache of the machine before each measurement".into());
+    }
+    changes
 }

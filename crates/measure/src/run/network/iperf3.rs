@@ -5,7 +5,7 @@ use super::{NetworkSpec, finish};
 use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::streams::{StreamDirection, from_iperf3};
-use crate::run::{Run, RunContext, paths};
+use crate::run::{Run, RunContext, ends};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Pin, place_streams};
@@ -22,7 +22,7 @@ pub fn conduct_iperf3(mut context: RunContext<'_>, spec: &NetworkSpec, server: &
     let address = parse_address(server)?;
     let machine = spec.probe(&mut context)?;
     let (stop, listener) = (context.stop, &mut *context.listener);
-    let path = paths::way_to(context.sysroot, &machine, address);
+    let path = ends::way_to(context.sysroot, &machine, address);
     let name = spec.name.clone().unwrap_or_else(|| format!("iperf3 at {address}"));
     let goal = Goal { peers: vec![server.to_string()], ..spec.goal() };
     let mut run = Run::begin_stage(Stage::Network, name, machine, goal);

@@ -10,7 +10,7 @@ use crate::measure::streams::{
 };
 use crate::measure::window::{Meter, Watch, WindowObservation, WindowSpec};
 use crate::measure::{Measurement, Stage};
-use crate::run::{Run, RunContext, paths};
+use crate::run::{Run, RunContext, ends};
 use linerate_facts::counters::{self, NetworkCounters};
 use linerate_facts::failure::Failure;
 use linerate_facts::host::{HostSampler, HostUse};
@@ -130,7 +130,7 @@ fn check(spec: &NetworkSpec, wanted: &NoReceiverSpec) -> Result<f64, Failure> {
 
 fn path(sysroot: &Sysroot, machine: &Machine, to: SocketAddr, local: IpAddr, nic: &str) -> PathPlan {
     let found = machine.nic(nic);
-    let mut path = paths::way_to(sysroot, machine, to);
+    let mut path = ends::way_to(sysroot, machine, to);
     (path.name, path.resource) = (nic.into(), format!("nic:{nic}"));
     (path.nic, path.local) = (Some(nic.into()), local);
     if let Some(found) = found {

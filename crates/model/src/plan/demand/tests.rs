@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::flow::{Method, plan_flow};
 use crate::plan::machine_file;
 use linerate_facts::protocol::Protocol;
-use linerate_machine::rates::loads;
+use linerate_machine::rates::published;
 
 /// Two ports of 23.5 Gb/s of TCP payload at an MTU of 1500.
 const SERVER: &str = "[processor]\ncores = 64\n[memory]\nrate = \"200GB/s\"\n\
@@ -146,7 +146,7 @@ const BINDS: f64 = 0.95 - 0.005;
 
 #[test]
 fn published_servers_feed_what_they_fed() {
-    let load = loads::named("unet3d/b200").expect("a load");
+    let load = published::load_named("unet3d/b200").expect("a load");
     let mut bound = 0;
     for feed in &FEEDS {
         let (ports, gigabits) = feed.ports;
@@ -203,9 +203,9 @@ fn published_servers_feed_what_they_fed() {
 /// Each rate is its file's arithmetic; these three are in MLPerf's own tables.
 #[test]
 fn loads_read_what_the_benchmark_says() {
-    let megabytes = |name: &str| (loads::named(name).expect(name).bytes_per_second() / 1e6).round();
+    let megabytes = |name: &str| (published::load_named(name).expect(name).bytes_per_second() / 1e6).round();
     assert_eq!(megabytes("unet3d/h100"), 3177.0);
     assert_eq!(megabytes("resnet50/h100"), 205.0);
     assert_eq!(megabytes("cosmoflow/a100"), 513.0);
-    assert!(loads::named("unet3d/v100").is_none());
+    assert!(published::load_named("unet3d/v100").is_none());
 }

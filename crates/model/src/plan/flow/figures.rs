@@ -1,14 +1,14 @@
-//! What a device, memory and the CPU carry of a flow, by their data sheets.
+//! What a device, memory and the CPU carry of a flow, by their data sheets; and how often one byte crosses the memory
+//! bus: the one formula for a run and for a flow over parts.
 
 use super::product::{Flow, FlowEnd, Method};
 use crate::plan::parts::{ByteDevice, DeviceKind, MachineParts};
-use crate::plan::touches::{Leaves, MemoryPassage};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, TLS_RECORD_SHARE, goodput_share};
+use linerate_machine::rates::overhead;
 use linerate_machine::rates::pcie::PayloadDirection;
-use linerate_machine::rates::rdma;
 
 /// Of an Ethernet port whose MTU is not known: what a port has that nobody set (RFC 894).
 pub(in crate::plan) const USUAL_MTU: u32 = 1500;
@@ -101,7 +101,7 @@ impl Packing {
     fn usual_share(&self, mtu: Option<u32>, tagged: bool) -> Result<f64, String> {
         let mtu_bytes = mtu.unwrap_or(USUAL_MTU);
         let share = match self.method {
-            Method::Rdma => Some(rdma::roce_share(rdma::path_mtu(mtu))),
+            Method::Rdma => Some(overhead::roce_share(overhead::path_mtu(mtu))),
             _ => goodput_share(mtu_bytes, stack(self.protocol, self.ipv6), tagged),
         };
         let share = share.ok_or_else(|| format!("an MTU of {mtu_bytes} holds no payload"))?;
@@ -112,7 +112,7 @@ impl Packing {
     /// is not known.
     fn best_share(&self, mtu: Option<u32>, tagged: bool) -> Option<f64> {
         let share = match (self.method, mtu) {
-            (Method::Rdma, _) => rdma::infiniband_share(rdma::path_mtu(mtu)),
+            (Method::Rdma, _) => overhead::infiniband_share(overhead::path_mtu(mtu)),
             (_, None) => 1.0,
             (_, Some(mtu)) => goodput_share(mtu, self.barest_stack(), tagged)?,
         };
@@ -138,7 +138,7 @@ impl Packing {
         let of = match self.method {
             Method::Rdma => {
                 let taken = if mtu.is_some() { "" } else { ", taken" };
-                return format!("payload of RDMA in packets of {} bytes{taken}", rdma::path_mtu(mtu));
+                return format!("payload of RDMA in packets of {} bytes{taken}", overhead::path_mtu(mtu));
             }
             Method::Tls | Method::TlsOffload => "TLS".to_string(),
             _ => self.protocol.to_string(),
@@ -176,5 +176,74 @@ pub(super) fn stack(protocol: Protocol, ipv6: bool) -> Stack {
     match protocol {
         Protocol::Tcp => Stack::tcp(ipv6),
         Protocol::Udp => Stack::udp(ipv6),
+    }
+}
+
+/// What happens to a byte between its source and its sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPassage {
+    /// A device writes it into memory.
+    pub from_device: bool,
+    /// The kernel copies it out of a socket's buffers: a remote disk over TCP.
+    pub received: bool,
+    /// It is copied out of the page cache.
+    pub page_cache: bool,
+    /// It is copied into a socket.
+    pub socket: bool,
+    /// How it leaves memory.
+    pub leaves: Leaves,
+    /// A checksum reads it once more.
+    pub verify: bool,
+}
+
+/// How a byte leaves memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// It does not: memory is the sink.
+    Stays,
+    /// A device reads it from memory.
+    ByDevice,
+    /// A receiver on this machine copies it.
+    Copied,
+}
+
+impl MemoryPassage {
+    /// Crossings of the memory bus: one for each access of a device, two for each copy.
+    pub(crate) fn touches(&self) -> f64 {
+        let one = |crosses: bool| if crosses { 1.0 } else { 0.0 };
+        let leaves = match self.leaves {
+            Leaves::Stays => 0.0,
+            Leaves::ByDevice => 1.0,
+            Leaves::Copied => 2.0,
+        };
+        one(self.from_device)
+            + 2.0 * one(self.received)
+            + 2.0 * one(self.page_cache)
+            + 2.0 * one(self.socket)
+            + leaves
+            + one(self.verify)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_copy_crosses_twice_and_each_device_once() {
+        let direct = MemoryPassage {
+            from_device: true,
+            received: false,
+            page_cache: false,
+            socket: true,
+            leaves: Leaves::ByDevice,
+            verify: false,
+        };
+        assert_eq!(direct.touches(), 4.0);
+        assert_eq!(MemoryPassage { page_cache: true, ..direct }.touches(), 6.0);
+        assert_eq!(MemoryPassage { received: true, ..direct }.touches(), 6.0);
+        assert_eq!(MemoryPassage { socket: false, ..direct }.touches(), 2.0);
+        assert_eq!(MemoryPassage { leaves: Leaves::Copied, verify: true, ..direct }.touches(), 6.0);
+        assert_eq!(MemoryPassage { socket: false, leaves: Leaves::Stays, ..direct }.touches(), 1.0);
     }
 }

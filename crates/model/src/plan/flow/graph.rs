@@ -7,9 +7,8 @@
 //! rate (a parallel bus), each has half: every byte passes twice.
 
 use super::figures::{self, USUAL_MTU, rated, stack, with_reason};
-use super::gpu_direct::GpuDirect;
 use super::product::{Flow, FlowEnd, Method};
-use super::socket_links::Links;
+use super::short_ways::{GpuDirect, Links};
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, Volume, crossings};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;

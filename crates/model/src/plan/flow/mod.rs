@@ -1,32 +1,26 @@
 //! A flow over the parts of a machine: `plan_flow(&Parts, &Flow) -> FlowPlan`. Nothing is measured and
 //! nothing is opened.
 
-mod data_plane;
 mod ends;
 pub(super) mod figures;
-mod gpu_direct;
 mod graph;
-mod measured;
-mod missing;
-mod moves;
 mod placement;
 pub(super) mod product;
 mod sentence;
-mod socket_links;
+mod short_ways;
 
 use super::capacity::Model;
-use super::cpu_cost;
 use super::parts::MachineParts;
-use super::{Bound, Origin, ResourceKind};
+use super::{Bound, Origin, ResourceKind, cpu_cost, overruled, pool};
 pub use ends::{FlowEndError, ends};
 pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure};
-use gpu_direct::GpuDirect;
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
-use linerate_machine::rates::cpu_cost::CpuCost;
-pub(super) use missing::open_ends;
+use linerate_machine::rates::published::CpuCost;
 pub use product::*;
+pub(super) use sentence::open_ends;
+use short_ways::GpuDirect;
 
 /// The ceiling of a flow and its cut; what is likely, with its cut, what binds next, what each change gains, who
 /// feeds whom. Both are the same graph, solved with the best and with the usual case of what is not known. Where the
@@ -35,15 +29,15 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     let mut resources = flow_resources(parts, flow);
     let model = Model::new(&resources);
     let solution = model.solve();
-    let ends = missing::open_ends(&resources, solution.bytes_per_second.known().copied());
+    let ends = sentence::open_ends(&resources, solution.bytes_per_second.known().copied());
     if !ends.is_empty() {
         let writes = flow.to.iter().any(|end| end.is("disk:"));
-        let missing = missing::missing(parts, &ends, writes, solution.bound());
+        let missing = sentence::missing_rates(parts, &ends, writes, solution.bound());
         return unknown_plan(parts, flow, resources, missing);
     }
     let mut split = placement::split(&resources, &solution);
     if let Some(rate) = solution.bytes_per_second.known() {
-        let advice = moves::best_move(parts, flow, &split, *rate);
+        let advice = placement::best_move(parts, flow, &split, *rate);
         split.placement.advice.extend(advice);
     }
     for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
@@ -69,7 +63,7 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         likely,
         next,
         gains,
-        data_plane: data_plane::data_plane(parts, flow, &split.through, figures::touches(flow, parts)),
+        data_plane: pool::data_plane(parts, flow, &split.through, figures::touches(flow, parts)),
         shares: split.shares,
         placement: split.placement,
         resources,
@@ -80,7 +74,7 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
 pub fn likely_rate(parts: &MachineParts, flow: &Flow) -> Option<f64> {
     let resources = flow_resources(parts, flow);
     let rate = Model::new(&resources).solve().bytes_per_second.known().copied();
-    rate.filter(|_| missing::open_ends(&resources, rate).is_empty())
+    rate.filter(|_| sentence::open_ends(&resources, rate).is_empty())
 }
 
 /// The plan of a flow that depends on what is missing.
@@ -129,7 +123,7 @@ fn flow_resources(parts: &MachineParts, flow: &Flow) -> Vec<super::Resource> {
     let touches = figures::touches(flow, parts);
     let mut resources = graph::resources(parts, flow, touches);
     cpu_cost::fill(&mut resources, parts, flow);
-    measured::overrule(&mut resources, parts, flow, touches);
+    overruled::overrule(&mut resources, parts, flow, touches);
     resources
 }
 

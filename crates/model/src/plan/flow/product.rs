@@ -3,7 +3,7 @@
 use crate::plan::{Bound, Resource};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
-use linerate_machine::rates::cpu_cost::CpuCost;
+use linerate_machine::rates::published::CpuCost;
 use serde::{Deserialize, Serialize};
 
 /// Bytes from some ends to others.

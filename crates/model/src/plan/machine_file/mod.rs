@@ -34,10 +34,8 @@
 mod build;
 mod names;
 mod numbers;
-mod remote;
 mod tables;
 mod values;
-mod volumes;
 
 use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};

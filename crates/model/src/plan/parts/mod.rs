@@ -4,14 +4,13 @@
 //!
 //! Parts know each other by name, so that one can be added, moved or taken away without touching the others.
 
-mod capacity;
-mod links;
+mod carried;
 mod measured;
 mod probed;
 mod remote;
-mod volumes;
 
-pub(super) use capacity::crossings;
+pub(super) use carried::crossings;
+pub use carried::{Volume, VolumeLimit};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::PciLink;
 use linerate_machine::topology::DEEPEST;
@@ -20,7 +19,6 @@ pub(super) use probed::ProbedParts;
 pub use probed::from_machine;
 pub use remote::RemotePort;
 pub(super) use remote::is_received_by_tcp as disk_is_received_by_tcp;
-pub use volumes::{Volume, VolumeLimit};
 
 /// What the machine is made of.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,14 +1,14 @@
 //! A machine that was read, as parts: its links as they run, its ports as slots.
 
-use super::links::chain;
+use super::carried::links_on_the_way;
 use super::remote::{self, RemotePort};
 use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, RateOrigin};
 use linerate_facts::fact::Fact;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind, cloud};
-use linerate_machine::rates::instances;
 use linerate_machine::rates::memory::efficiency_of;
 use linerate_machine::rates::pcie::{PayloadDirection, SMALLEST_MAX_PAYLOAD_BYTES};
+use linerate_machine::rates::published;
 use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -247,7 +247,8 @@ impl<'a> ProbedParts<'a> {
         let function = address.and_then(|address| self.tree.find(address));
         let root = self.root(node, function);
         let Some(function) = function else { return root };
-        let links = chain(&self.tree, &function.address, &self.endpoints, PayloadDirection::ToMemory);
+        let links =
+            links_on_the_way(&self.tree, &function.address, &self.endpoints, PayloadDirection::ToMemory);
         let Some(first) = links.first().map(|link| link.address.clone()) else {
             return self.without_link(function, root);
         };
@@ -341,7 +342,7 @@ impl<'a> ProbedParts<'a> {
 
 /// What is promised of all volumes of an instance, bytes per second.
 fn of_volumes(instance: &Fact<String>) -> Fact<f64> {
-    instance.clone().and_then(|name| match instances::named(&name) {
+    instance.clone().and_then(|name| match published::instance_named(&name) {
         Some(row) => {
             let words = row.volumes.words(show_bytes_rate);
             Fact::from_option(
@@ -387,7 +388,7 @@ fn behind(tree: &Topology, endpoints: &[&str], parts: &MachineParts) -> BTreeMap
     let mut found: BTreeMap<String, EndpointSummary> = BTreeMap::new();
     for address in endpoints.iter().collect::<BTreeSet<_>>() {
         let node = node_of(tree, address, parts);
-        for link in chain(tree, address, endpoints, PayloadDirection::ToMemory) {
+        for link in links_on_the_way(tree, address, endpoints, PayloadDirection::ToMemory) {
             let own = EndpointSummary { max_payload_bytes: link.max_payload_bytes, node };
             let all = found.entry(link.address).or_insert(own);
             let size = |bytes: Option<u32>| (bytes.unwrap_or(SMALLEST_MAX_PAYLOAD_BYTES), bytes.is_some());

@@ -4,7 +4,7 @@
 //! disks are DISK1, DISK2 …, so that a line that is pasted without thought fails.
 
 use super::level::{RaidLevel, System};
-use super::{RaidLayout, record};
+use super::{RaidLayout, traffic};
 use serde::Serialize;
 
 /// The array that md makes.
@@ -146,7 +146,7 @@ fn zfs(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     let (Some(word), Some(record)) = (layout.level.zfs_word(), layout.record_bytes) else {
         return Vec::new();
     };
-    let ashift = format!("ashift={}", record::ashift(layout.block_bytes));
+    let ashift = format!("ashift={}", traffic::ashift(layout.block_bytes));
     let whole = record.is_multiple_of(1 << 20);
     let record = if whole { format!("{}M", record >> 20) } else { kib(record).to_uppercase() };
     let record = format!("recordsize={record}");

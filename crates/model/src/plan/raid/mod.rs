@@ -8,20 +8,16 @@
 
 mod check;
 mod chunk;
-mod error;
 mod level;
 mod lines;
-mod record;
 mod traffic;
 
 pub use check::{Checked, RaidRemark, check};
 pub use chunk::ChunkChoice;
-pub use error::RaidError;
-pub use level::{RaidLevel, System};
+pub use level::{RaidError, RaidLevel, System};
 pub use lines::{RaidCommand, quoted};
-pub use traffic::{Traffic, traffic};
-
 use serde::Serialize;
+pub use traffic::{Traffic, traffic};
 
 /// Disks of one array; ZFS takes 255 a group, md's metadata not many more.
 const MOST_DISKS: u32 = 255;
@@ -115,9 +111,9 @@ pub fn raid(ask: &RaidSpec) -> Result<RaidLayout, RaidError> {
     let picked = chunk::pick(ask, &choices, rule);
     let chunk_bytes = picked.chunk_bytes;
     let stripe_bytes = chunk_bytes.map(|chunk| chunk * u64::from(data_disks));
-    let record_bytes = ask.level.zfs_word().map(|_| record::record_bytes(ask));
+    let record_bytes = ask.level.zfs_word().map(|_| traffic::record_bytes(ask));
     let (traffic, why) = match (chunk_bytes, record_bytes) {
-        (None, Some(record)) if ask.level.system() == System::Zfs => record::of_raidz(ask, record),
+        (None, Some(record)) if ask.level.system() == System::Zfs => traffic::traffic_of_raidz(ask, record),
         _ => (traffic(ask.level, ask.disks, chunk_bytes, ask.request_bytes, ask.pattern), picked.why),
     };
     let mut layout = RaidLayout {
@@ -213,8 +209,9 @@ fn notes(layout: &RaidLayout) -> Vec<String> {
         );
         notes.push("md has no linear level in some kernels from 6.8 on; LVM has one in all".into());
     }
-    let largest = layout.level.system() == System::Zfs && layout.record_bytes == Some(record::MOST_BYTES);
-    if largest && layout.request_bytes > record::MOST_BYTES {
+    let largest =
+        layout.level.system() == System::Zfs && layout.record_bytes == Some(traffic::MOST_RECORD_BYTES);
+    if largest && layout.request_bytes > traffic::MOST_RECORD_BYTES {
         notes.push("ZFS: records to 16M are taken from OpenZFS 2.2 on (zfs_max_recordsize before)".into());
     }
     if layout.choices.len() > 1 {

@@ -7,12 +7,11 @@
 mod add;
 mod place;
 mod set;
-mod slots;
 
 use super::machine_file::PartValueError;
 use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
+use add::find_place;
 pub use place::{CardPlacement, best_placement, cards_in_slots};
-use slots::find_place;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +122,7 @@ fn shift(parts: &mut MachineParts, text: &str) -> Result<Vec<String>, Hindrance>
         return Ok(notes);
     }
     let device = parts.device(name).map(|device| device.id()).ok_or_else(|| nothing_called(parts, name))?;
-    let place = slots::for_disk(parts, to)?;
+    let place = add::for_disk(parts, to)?;
     let device = parts.devices.iter_mut().find(|other| other.id() == device);
     device.into_iter().for_each(|device| device.place = place.clone());
     Ok(Vec::new())

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::agent::clients::deal;
+use crate::agent::network_stream;
 use crate::agent::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
-use crate::agent::stream_request;
 use crate::flow::stream::{StreamRole, StreamSpec};
 use linerate_facts::counters::NetworkCounters;
 use serde::Serialize;
@@ -104,11 +104,11 @@ fn wishes(request: &OpenRequest) {
     const LIMIT: f64 = 1e9;
     let controls = ["cubic".to_string()];
     let passed: Vec<_> =
-        request.streams.iter().filter(|spec| stream_request::check(spec, &controls).is_ok()).collect();
-    let wished: Vec<f64> = passed.iter().map(|spec| stream_request::rate(spec, LIMIT)).collect();
+        request.streams.iter().filter(|spec| network_stream::check_stream(spec, &controls).is_ok()).collect();
+    let wished: Vec<f64> = passed.iter().map(|spec| network_stream::rate_of_stream(spec, LIMIT)).collect();
     for (spec, wished) in passed.iter().zip(&wished) {
         let is_dealt = *wished > 0.0 || spec.role == StreamRole::Worker;
-        assert!(is_dealt && stream_request::memory_bytes(spec) < 4 << 30, "{spec:?}");
+        assert!(is_dealt && network_stream::memory_of_stream(spec) < 4 << 30, "{spec:?}");
     }
     let dealt: f64 = deal(LIMIT, &wished).iter().sum();
     assert!(dealt <= LIMIT * 1.000_001, "{dealt}");

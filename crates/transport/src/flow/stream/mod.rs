@@ -11,7 +11,6 @@
 //! connection is admitted by who accepts it), then each end is `run`, or `start`ed on a thread of its own.
 
 pub mod account;
-pub(super) mod counters;
 pub mod datagram;
 mod hand;
 mod request_pacer;
@@ -23,33 +22,31 @@ mod udp_send;
 #[cfg(test)]
 mod tests;
 
-pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
-pub use hand::Content;
-pub(crate) use hand::{Hand, Position};
-pub(crate) use spec::set_congestion_control;
-pub use spec::{REQUEST_BYTES, SendMethod, StreamRole, StreamSpec, prepare};
-pub(crate) use tcp_send::{SendAccount, congestion_control, send_all};
-pub use udp_send::{is_too_large, send_blindly};
-
-pub use super::start::RunningWorker as RunningStream;
-pub use super::wire::{accept_udp, open_udp};
-pub use super::worker::FileSender;
-
 use super::counters::IncomingCounts;
+pub use super::counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
 use super::progress::{CpuClock, other_end_gone};
 use super::receive::{self, Terms};
+pub use super::start::RunningWorker as RunningStream;
 use super::wire::StreamToken;
+pub use super::wire::{accept_udp, open_udp};
+pub use super::worker::FileSender;
 use super::worker::WorkerError;
+pub use hand::Content;
+pub(crate) use hand::{Hand, Position};
 use linerate_facts::failure::Failure;
 use linerate_system::readiness::is_waiting;
 use linerate_system::stop::{STOP_CHECK, Stop};
 use linerate_system::{affinity, clock, socket};
+pub(crate) use spec::set_congestion_control;
+pub use spec::{REQUEST_BYTES, SendMethod, StreamRole, StreamSpec, prepare};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tcp_send::TcpView;
+pub(crate) use tcp_send::{SendAccount, congestion_control, send_all};
+pub use udp_send::{is_too_large, send_blindly};
 
 /// A receiver that answers nothing for this long is gone (for TCP that is TCP_USER_TIMEOUT, tcp(7)).
 const RECEIVER_TIMEOUT: Duration = Duration::from_secs(20);

@@ -4,9 +4,9 @@
 use super::{RouteSource, TileSender};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::{FrameLayout, parse};
+use crate::serve::FrameClock;
 use crate::serve::ahead::{FrameLocation, FrameStore};
 use crate::serve::counters::TileCounters;
-use crate::serve::frame_clock::FrameClock;
 use crate::serve::program::{LatestProgram, Program};
 use crate::serve::source::slot_bytes;
 use crate::serve::wire::{SendOutcome, Wire};

@@ -1,7 +1,9 @@
 //! The window's own thread: takes the newest frame as soon as the display can have one, and hears what people
 //! and window managers do. Of its keys q and Escape end it, f is full screen or not.
+//!
+//! While frames are shown, the screen saver and the monitor's power saving wait, by X's own extension: the server
+//! counts again by itself once we ask it to or are gone, also after `kill -9`.
 
-use super::awake::Awake;
 use super::canvas::Canvas;
 use super::display::{Display, DisplayLost};
 use super::mailbox::{Frame, Mailbox, WindowEnd, WindowTitle};
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
+use x11rb::protocol::screensaver::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{ClientMessageEvent, ConnectionExt, KeyButMask};
 use x11rb::x11_utils::X11Error;
 
@@ -21,6 +24,14 @@ const TITLE: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 /// At the end the display is given so long to take the last frame.
 const LAST_FRAME: Duration = Duration::from_millis(300);
+
+/// Numbers of keys' symbols (keysymdef.h).
+const ESCAPE: u32 = 0xff1b;
+const ENDS: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
+const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
+
+/// So long after the last frame the screen saver may come again: a pause is no end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the thread holds.
 pub(crate) struct Keeper {
@@ -205,11 +216,6 @@ fn title(window_title: &WindowTitle, rate: Option<f64>, dropped: u64) -> String 
     format!("{name}: {rate:.1}{of} frames/s, {} lost", lost + dropped)
 }
 
-/// Numbers of keys' symbols (keysymdef.h).
-const ESCAPE: u32 = 0xff1b;
-const ENDS: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
-const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
-
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowKey {
@@ -245,6 +251,41 @@ impl Keys {
             return None;
         }
         self.wishes.iter().find(|(of, _)| *of == key).map(|(_, wish)| *wish)
+    }
+}
+
+/// Keeps a display awake.
+#[derive(Debug)]
+pub(crate) struct Awake {
+    is_possible: bool,
+    holds: bool,
+    newest: Option<Instant>,
+}
+
+impl Awake {
+    /// Holds nothing yet.
+    pub(crate) fn new(display: &Display) -> Result<Awake, DisplayLost> {
+        let mut is_possible = display.has(screensaver::X11_EXTENSION_NAME)?;
+        if is_possible {
+            let version = display.connection.screensaver_query_version(1, 1)?.reply()?;
+            is_possible = (version.server_major_version, version.server_minor_version) >= (1, 1);
+        }
+        Ok(Awake { is_possible, holds: false, newest: None })
+    }
+
+    /// A frame is shown.
+    pub(crate) fn shown(&mut self) {
+        self.newest = Some(clock::now());
+    }
+
+    /// Asks the display to stay awake, or lets it sleep again.
+    pub(crate) fn look(&mut self, display: &Display) -> Result<(), DisplayLost> {
+        let wanted = self.is_possible && self.newest.is_some_and(|newest| clock::since(newest) < PATIENCE);
+        if wanted != self.holds {
+            display.connection.screensaver_suspend(u32::from(wanted))?;
+            self.holds = wanted;
+        }
+        Ok(())
     }
 }
 

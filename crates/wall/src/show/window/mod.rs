@@ -5,7 +5,6 @@
 //! `display` is the connection, `surface` the window and the outputs that it can cover, `canvas` the way of
 //! the pixels, `pixels` what becomes of them.
 
-mod awake;
 mod canvas;
 mod display;
 mod keeper;

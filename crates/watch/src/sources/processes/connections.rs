@@ -1,7 +1,6 @@
 //! The TCP bytes of processes: what each connection moved since the last reading, and who holds its socket.
 
-use super::CpuAllowance;
-use super::storage::{StorageTable, started_ticks_now};
+use super::{CpuAllowance, StorageTable, started_ticks_now};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;

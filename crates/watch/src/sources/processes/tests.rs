@@ -1,7 +1,6 @@
 //! Processes that come, go, are replaced and hold sockets, in a made tree and on this machine.
 
 use super::connections::Connections;
-use super::storage::StorageTable;
 use super::*;
 use linerate_system::tcp_sockets::TcpSocket;
 use std::collections::BTreeSet;

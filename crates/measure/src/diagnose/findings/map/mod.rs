@@ -1,24 +1,20 @@
 //! Findings from the map: what can be said of a machine before anything is measured. Pure functions of the
 //! `Machine`; a gain is what the device itself could carry more, by arithmetic, and 0 where that takes a
-//! measurement.
+//! measurement. After a run what has no part in the flow, or does not hold it, is a note.
 
 mod lanes;
-mod memory;
 mod nodes;
-mod packets;
-mod ports;
-mod run;
 mod slots;
 mod storage;
-mod trim;
-mod uplink;
+#[cfg(test)]
+mod tests;
 
-use super::super::product::Finding;
+use super::super::product::{Finding, Severity};
+use super::Context;
 use linerate_facts::units::show_bits_rate;
 use linerate_facts::wording::first_of;
 use linerate_machine::probe::{Machine, PciDevice, PciLink};
 use linerate_machine::topology::{self, FreeSlot, Topology};
-pub(super) use run::of_run;
 pub(super) use storage::alignment as misaligned;
 
 /// What is wrong or worth changing on a machine, by what it is alone, worst first. Pure and total: what the
@@ -29,25 +25,25 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         lanes::below_both_ends,
         lanes::older_card,
         slots::less_than_the_card,
-        ports::too_small,
-        uplink::shared,
-        packets::max_payload,
-        packets::max_read_request,
+        slots::too_small,
+        slots::shared_uplink,
+        lanes::max_payload,
+        lanes::max_read_request,
         nodes::queues,
     ];
     let of_machine: [fn(&Machine) -> Vec<Finding>; 14] = [
-        ports::slow_nic,
+        slots::slow_nic,
         nodes::apart,
-        memory::clock,
-        memory::empty_channels,
-        memory::one_node,
+        nodes::memory_clock,
+        nodes::empty_channels,
+        nodes::one_node,
         storage::slow_port,
         storage::degraded,
         storage::busy,
         storage::stripe,
         storage::alignment,
         storage::checksum,
-        trim::never,
+        storage::never_trimmed,
         nodes::interrupts,
         nodes::interrupts_apart,
     ];
@@ -120,5 +116,25 @@ fn empty_slot(tree: &Topology, at_least: PciLink) -> Option<String> {
     })
 }
 
-#[cfg(test)]
-mod tests;
+/// The map's findings with gains re-solved by the run's own prediction.
+pub(super) fn of_run(context: &Context) -> Vec<Finding> {
+    map_findings(context.machine).into_iter().map(|finding| weighed(context, finding)).collect()
+}
+
+fn weighed(context: &Context, mut finding: Finding) -> Finding {
+    let Some(devices) = finding.evidence["devices"].as_array() else { return finding };
+    let devices: Vec<&str> = devices.iter().filter_map(|device| device.as_str()).collect();
+    // `nic:eth0`, `disk:sda`, `pcie:0000:03:00.0`, `pcie:0000:03:00.0/out`
+    let names =
+        |id: &str| id.split_once(':').map_or(id, |(_, name)| name.trim_end_matches("/out")).to_string();
+    let resources = &context.headline().resources;
+    let own: Vec<_> =
+        resources.iter().filter(|resource| devices.contains(&names(&resource.id).as_str())).collect();
+    if own.is_empty() {
+        finding.severity = Severity::Note;
+    }
+    let raise = finding.gain;
+    let links = own.iter().filter(|resource| resource.id.starts_with("pcie:") && context.binds(&resource.id));
+    finding.gain = links.map(|link| context.gain_with(&link.id, link.capacity + raise)).fold(0.0, f64::max);
+    finding
+}

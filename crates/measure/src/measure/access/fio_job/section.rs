@@ -1,9 +1,8 @@
 //! Sections of a job file: each with its own lines and those of `[global]` before it; and what the lines
 //! mean.
 
-use super::keys::{has_no_effect, taken_from_a_file};
 use super::values::{self, duration, named, size, switch};
-use super::{FioJobError, wrong};
+use super::{FioJobError, has_no_effect, taken_from_a_file, wrong};
 use crate::measure::access::{Access, AccessOrder, Engine, SyncMethod, WriteSync};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

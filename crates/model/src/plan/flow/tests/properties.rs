@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::plan::capacity::Model;
-use crate::plan::flow::missing::open_ends;
+use crate::plan::flow::sentence::open_ends;
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, Node, PartPlace, SocketLink};
 use crate::plan::{Origin, Resource};
 use linerate_machine::probe::PciLink;
