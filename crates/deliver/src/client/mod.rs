@@ -20,6 +20,7 @@ pub(crate) use settings::ClientSettings;
 pub use settings::LocalNic;
 use settings::TakenAddress;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ const MOST_INTERIM: u32 = 8;
 const LEAST_BYTES: u64 = 1 << 10;
 /// What is read at once where heads and small bodies come one after another.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Where only the head of an answer is awaited.
+const INTERIM_BYTES: usize = 4096;
 /// The most bytes of a body that is not a file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
@@ -42,9 +45,9 @@ pub(crate) struct HttpConnection<'a> {
     open_address: TakenAddress,
     authority: String,
     secure: bool,
-    /// What came; of it so much was consumed.
+    /// What came, of which this was not taken yet, and room behind it.
     buffer: Vec<u8>,
-    consumed: usize,
+    unread: Range<usize>,
     /// The connection cannot be used again.
     is_spent: bool,
     /// The server keeps it open.
@@ -81,7 +84,7 @@ impl<'a> HttpConnection<'a> {
             authority: url.authority(),
             secure: url.secure,
             buffer: Vec::new(),
-            consumed: 0,
+            unread: 0..0,
             is_spent: false,
             is_kept: false,
             asked: 0,
@@ -206,11 +209,10 @@ impl<'a> HttpConnection<'a> {
         url: &HttpUrl,
     ) -> Result<Option<ResponseHead>, TransferError> {
         let until = clock::now() + time;
-        let mut chunk = [0; 4096];
         while clock::now() < until {
-            match parse_response(&self.buffer[self.consumed..]) {
+            match parse_response(&self.buffer[self.unread.clone()]) {
                 Ok(Some((head, length))) if head.status < 200 => {
-                    self.consumed += length;
+                    self.unread.start += length;
                     return Ok(None);
                 }
                 // Its body and what follows are of no use: the request's own body was not sent.
@@ -223,9 +225,11 @@ impl<'a> HttpConnection<'a> {
             }
             self.settings.check_stop()?;
             let left = until.saturating_duration_since(clock::now());
-            match self.wire.read_within(&mut chunk, left, self.settings.stop) {
+            self.make_room(INTERIM_BYTES);
+            let room = &mut self.buffer[self.unread.end..];
+            match self.wire.read_within(room, left, self.settings.stop) {
                 Ok(0) => return Err(TransferError::closed(url)),
-                Ok(read) => self.buffer.extend_from_slice(&chunk[..read]),
+                Ok(read) => self.unread.end += read,
                 Err(error) if is_waiting(&error) => {}
                 Err(error) => return Err(TransferError::broken(url, error)),
             }
@@ -235,9 +239,9 @@ impl<'a> HttpConnection<'a> {
 
     fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, TransferError> {
         loop {
-            match parse_response(&self.buffer[self.consumed..]) {
+            match parse_response(&self.buffer[self.unread.clone()]) {
                 Ok(Some((head, length))) => {
-                    self.consumed += length;
+                    self.unread.start += length;
                     return Ok(head);
                 }
                 Err(why) => return Err(TransferError::NoHttp { url: url.to_string(), why }),
@@ -251,27 +255,37 @@ impl<'a> HttpConnection<'a> {
 
     /// What comes next, behind what was not taken yet: how much, 0 at the end of the connection.
     fn fill(&mut self, url: &HttpUrl) -> Result<usize, TransferError> {
-        self.buffer.drain(..self.consumed);
-        self.consumed = 0;
-        let unread = self.buffer.len();
-        self.buffer.resize(unread + BUFFER_BYTES.min(self.settings.read_bytes.max(MOST_HEAD_BYTES)), 0);
+        let bytes = BUFFER_BYTES.min(self.settings.read_bytes.max(MOST_HEAD_BYTES));
+        self.make_room(bytes);
         let mut buffer = std::mem::take(&mut self.buffer);
-        let read = self.receive(&mut buffer[unread..], url);
-        buffer.truncate(unread + read.as_ref().map_or(0, |read| *read));
+        let read = self.receive(&mut buffer[self.unread.end..][..bytes], url);
         self.buffer = buffer;
+        self.unread.end += read.as_ref().map_or(0, |read| *read);
         read
+    }
+
+    /// For so many bytes behind what was not taken yet.
+    fn make_room(&mut self, bytes: usize) {
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+        let least = self.unread.end + bytes;
+        if self.buffer.len() < least {
+            let mut larger = vec![0; least];
+            larger[..self.unread.end].copy_from_slice(&self.buffer[..self.unread.end]);
+            self.buffer = larger;
+        }
     }
 
     /// The next bytes of the body, at least one; none at the end of the connection.
     pub(crate) fn read(&mut self, into: &mut [u8], url: &HttpUrl) -> Result<usize, TransferError> {
-        let unread = &self.buffer[self.consumed..];
+        let unread = &self.buffer[self.unread.clone()];
         if unread.is_empty() {
             let most = into.len().min(self.settings.read_bytes);
             return self.receive(&mut into[..most], url);
         }
         let taken = unread.len().min(into.len());
         into[..taken].copy_from_slice(&unread[..taken]);
-        self.consumed += taken;
+        self.unread.start += taken;
         Ok(taken)
     }
 
@@ -292,13 +306,13 @@ impl<'a> HttpConnection<'a> {
         let mut body = Vec::new();
         while (body.len() as u64) < length {
             let missing = length - body.len() as u64;
-            if self.consumed == self.buffer.len() && self.fill(url)? == 0 {
+            if self.unread.is_empty() && self.fill(url)? == 0 {
                 return Err(TransferError::CutShort { url: url.to_string(), missing });
             }
-            let unread = &self.buffer[self.consumed..];
+            let unread = &self.buffer[self.unread.clone()];
             let taken = unread.len().min(usize::try_from(missing).unwrap_or(usize::MAX));
             body.extend_from_slice(&unread[..taken]);
-            self.consumed += taken;
+            self.unread.start += taken;
             came(taken as u64);
         }
         Ok(body)

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 /// Runs of this test, of which a fifth is drawn, and how many a minute there are on one core at least.
 const RUNS: u32 = 4_000;
-const RUNS_A_MINUTE: f64 = 2_000.0;
+const RUNS_A_MINUTE: f64 = 3_000.0;
 /// Starts with faults; the one after them has none.
 const FAULTY_STARTS: u32 = 5;
 /// Without progress for so long a connection is given up.
