@@ -33,8 +33,6 @@ const MOST_INTERIM: u32 = 8;
 const LEAST_BYTES: u64 = 1 << 10;
 /// What is read at once where heads and small bodies come one after another.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Where only the head of an answer is awaited.
-const INTERIM_BYTES: usize = 4096;
 /// The most bytes of a body that is not a file.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
 
@@ -225,9 +223,8 @@ impl<'a> HttpConnection<'a> {
             }
             self.settings.check_stop()?;
             let left = until.saturating_duration_since(clock::now());
-            self.make_room(INTERIM_BYTES);
-            let room = &mut self.buffer[self.unread.end..];
-            match self.wire.read_within(room, left, self.settings.stop) {
+            self.make_room(MOST_HEAD_BYTES);
+            match self.wire.read_within(&mut self.buffer[self.unread.end..], left, self.settings.stop) {
                 Ok(0) => return Err(TransferError::closed(url)),
                 Ok(read) => self.unread.end += read,
                 Err(error) if is_waiting(&error) => {}
@@ -268,11 +265,8 @@ impl<'a> HttpConnection<'a> {
     fn make_room(&mut self, bytes: usize) {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
-        let least = self.unread.end + bytes;
-        if self.buffer.len() < least {
-            let mut larger = vec![0; least];
-            larger[..self.unread.end].copy_from_slice(&self.buffer[..self.unread.end]);
-            self.buffer = larger;
+        if self.buffer.len() < self.unread.end + bytes {
+            self.buffer = [&self.buffer[..self.unread.end], &vec![0; bytes]].concat();
         }
     }
 
