@@ -1,8 +1,8 @@
 //! How the screens of this host do, as a view that is drawn again and again while they run.
 
-use super::alike::distinct;
 use super::grid::{self, Column, number, text};
 use super::wall::{flow, sentence};
+use linerate_facts::grouping::distinct;
 use linerate_facts::printable::{printable, shortened};
 use linerate_facts::units::show_bits_rate;
 use linerate_wall::show::{Live, ScreenState};

@@ -2,10 +2,10 @@
 
 mod table;
 
-use super::alike::grouped;
 use super::document::{Block, Labelled, bold, dim, findings, lines, plain};
 use super::grid::Style;
 use linerate_facts::fact::Fact;
+use linerate_facts::grouping::grouped;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::demand::Demand;
