@@ -309,11 +309,7 @@ mod tests {
         let begin = look(zero, 1000, 500, 990);
         assert_eq!(rate(&begin, &look(zero, 2000, 1490, 1980)), 1000.0, "between its completions");
         assert_eq!(rate(&begin, &look(zero, 2000, 600, 1090)), 100.0, "a burst, then nothing");
-        assert_eq!(
-            rate(&look(zero, 1000, 500, 200), &look(zero, 2000, 1500, 1990)),
-            1000.0,
-            "nothing before"
-        );
+        assert_eq!(rate(&look(zero, 1000, 500, 200), &look(zero, 2000, 1500, 1990)), 1000.0, "none before");
         assert_eq!(rate(&begin, &look(zero, 2000, 500, 990)), 0.0, "nothing at all");
     }
 }

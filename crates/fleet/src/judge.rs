@@ -32,6 +32,8 @@ fn logarithms(rates: Vec<Vec<Option<f64>>>) -> Vec<Vec<Option<f64>>> {
     rates.into_iter().map(|row| row.into_iter().map(|rate| rate.map(f64::ln)).collect()).collect()
 }
 
+/// How far one pair's rate is off by chance, as a logarithm: a standard deviation, from the median of what hosts do not
+/// explain.
 fn noise(polished: &Polished) -> f64 {
     let residuals = polished.residuals.iter().flatten().flatten();
     median(residuals.map(|cell| cell.abs())).unwrap_or(0.0) * MAD_TO_SIGMA
@@ -49,7 +51,8 @@ fn slow_members(names: &[String], polished: &Polished, noise: f64) -> Vec<SlowMe
         for direction in [FleetDirection::Send, FleetDirection::Receive] {
             let sends = direction == FleetDirection::Send;
             let effect = if sends { polished.rows[index] } else { polished.columns[index] };
-            // What a median of the row says of each of its cells.
+            // A low median must not blame a host for pairs that are fast: count those that are slow by half the effect
+            // or more.
             let cells: Vec<f64> = if sends {
                 polished.residuals[index].iter().flatten().copied().collect()
             } else {
@@ -110,20 +113,20 @@ fn between_groups(
         row.iter().enumerate().filter_map(move |(to, cell)| cell.filter(|_| group_of[from] == group_of[to]))
     });
     let Some(usual) = median(within) else { return Vec::new() };
+    let windows = cells.iter().map(|cell| cell.window).max().map_or(0, |last| last + 1);
     let mut found = Vec::new();
-    for one in 0..count {
-        for other in (0..count).filter(|other| *other != one) {
-            let across = |cell: &&MatrixCell| group_of[cell.from] == one && group_of[cell.to] == other;
-            let rows = table.iter().zip(&group_of).filter(|(_, group)| **group == one);
+    for from in 0..count {
+        for to in (0..count).filter(|to| *to != from) {
+            let across = |cell: &&MatrixCell| group_of[cell.from] == from && group_of[cell.to] == to;
+            let rows = table.iter().zip(&group_of).filter(|(_, group)| **group == from);
             let cells_of = rows.flat_map(|(row, _)| row.iter().zip(&group_of));
-            let to_other = cells_of.filter(|(_, group)| **group == other);
-            let rates: Vec<f64> = to_other.filter_map(|(cell, _)| *cell).collect();
+            let of_pair = cells_of.filter(|(_, group)| **group == to);
+            let rates: Vec<f64> = of_pair.filter_map(|(cell, _)| *cell).collect();
             let Some(middle) = median(rates.iter().copied()) else { continue };
             let effect = middle - usual;
             if effect >= GROUP_RATIO.ln() {
                 continue;
             }
-            let windows = cells.iter().map(|cell| cell.window).max().map_or(0, |last| last + 1);
             let mut sums = vec![0.0; windows];
             cells.iter().filter(across).for_each(|cell| sums[cell.window] += cell.carried_bytes_per_second);
             let of = |group: usize| {
@@ -131,8 +134,8 @@ fn between_groups(
                 own.map(|(name, _)| name.clone()).collect()
             };
             found.push(SlowLink {
-                from: of(one),
-                to: of(other),
+                from: of(from),
+                to: of(to),
                 ratio: effect.exp(),
                 pairs: rates.iter().filter(|rate| **rate < usual + effect / 2.0).count(),
                 pairs_measured: rates.len(),

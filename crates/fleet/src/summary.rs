@@ -217,11 +217,7 @@ mod tests {
     fn a_pair_that_a_full_cpu_explains_is_not_said_again() {
         let alone = verdict(&result(("h1", "h2"), &[]));
         assert!(alone.sentence.starts_with("h3 receives at 0.33 of the others"), "{}", alone.sentence);
-        assert!(
-            alone.sentence.contains("slow as well: the path from h1 to h2, at 0.5"),
-            "{}",
-            alone.sentence
-        );
+        assert!(alone.sentence.contains("slow as well: the path from h1 to h2, at 0.5"), "{alone:?}");
         for (pair, full) in [(("h1", "h3"), &[][..]), (("h3", "h2"), &[]), (("h1", "h2"), &["h2"])] {
             let verdict = verdict(&result(pair, full));
             assert!(verdict.links.is_empty(), "{}", verdict.sentence);

@@ -144,11 +144,7 @@ fn fio_has_a_limit_only_as_far_as_its_file_shows_one() {
     assert!(throttled == LimitKind::Quota && sentence.contains("before sda gets it"), "{sentence}");
     assert_eq!(judged(16, "1", "", 99.0, 150_000.0, 97.0).kind, LimitKind::Cpu);
     let polls = r#", "hipri": "1""#;
-    assert_eq!(
-        judged(16, "1", polls, 99.0, 150_000.0, 97.0).kind,
-        LimitKind::Disk,
-        "it works while it waits"
-    );
+    assert_eq!(judged(16, "1", polls, 99.0, 150_000.0, 97.0).kind, LimitKind::Disk, "it works as it waits");
     assert_eq!(judged(16, "1", r#", "rate": "4000k""#, 99.0, 150_000.0, 5.0).kind, LimitKind::Demand);
     assert_eq!(judged(16, "1", r#", "rate_iops": "1000""#, 30.0, 4_000.0, 5.0).kind, LimitKind::Demand);
     assert_eq!(judged(16, "1", r#", "rate": "4000k,1k""#, 99.0, 150_000.0, 5.0).kind, LimitKind::Demand);

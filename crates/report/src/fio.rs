@@ -11,10 +11,18 @@ use linerate_measure::measure::access::{
     Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, Latency, SideResult, SyncMethod,
     WriteSync,
 };
-use linerate_measure::measure::statistics::median;
 use linerate_measure::measure::{CoreUse, Measurement};
 use linerate_measure::run::Run;
 use serde_json::{Map, Value, json};
+
+/// Of each unit of fio's its name, nanoseconds, and the bounds of its shares in it.
+const UNITS: [(&str, u64, &[u64]); 3] = [
+    ("latency_ns", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("latency_us", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
+    ("latency_ms", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
+];
+/// In ms, for what took longer than all bounds.
+const LONGER: &str = ">=2000";
 
 /// A run in the shape of `fio --output-format=json`, a job for each measurement of files; a newline at its end.
 pub fn json(run: &Run) -> String {
@@ -39,12 +47,12 @@ pub fn json(run: &Run) -> String {
 
 fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
     let runtime_ms = m.seconds.max(0.0) * 1e3;
-    let (user, system) = processor(m, access);
+    let (user, system) = cpu_percent(m, access);
     let write_share = share_of_writes(access);
     let mut whole = json!({
         "jobname": printable(&m.name),
         "groupid": index,
-        // fio gives an errno; linerate tells errors in words, in run.json.
+        // fio gives an errno, here EIO; run.json has the errors as text.
         "error": if access.errors.is_empty() { 0 } else { 5 },
         "elapsed": m.seconds.ceil() as u64,
         "job options": options(&access.job),
@@ -70,15 +78,6 @@ fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
     }
     whole
 }
-
-/// Of each unit of fio's its name, nanoseconds, and the bounds of its shares in it.
-const UNITS: [(&str, u64, &[u64]); 3] = [
-    ("latency_ns", 1, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
-    ("latency_us", 1_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000]),
-    ("latency_ms", 1_000_000, &[2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000]),
-];
-/// In ms, for what took longer than all bounds.
-const LONGER: &str = ">=2000";
 
 /// Percent of all requests, reads and writes, between fio's bounds; nothing where that was not kept.
 fn distribution(access: &AccessResult) -> Map<String, Value> {
@@ -129,9 +128,9 @@ fn side(side: Option<&SideResult>, m: &Measurement, share: f64) -> Value {
         if moved { m.samples.iter().filter_map(|sample| rate(sample * share)).collect() } else { Vec::new() };
     let least = samples.iter().copied().reduce(f64::min).unwrap_or(0.0);
     let most = samples.iter().copied().reduce(f64::max).unwrap_or(0.0);
-    let middle = median(&samples);
+    let mean = mean(&samples);
     let spread = deviation(&samples);
-    let whole = if bytes_per_second > 0.0 { (middle / bytes_per_second).min(1.0) } else { 0.0 };
+    let whole = if bytes_per_second > 0.0 { (mean / bytes_per_second).min(1.0) } else { 0.0 };
     json!({
         "io_bytes": done.bytes,
         "io_kbytes": done.bytes / 1024,
@@ -146,23 +145,28 @@ fn side(side: Option<&SideResult>, m: &Measurement, share: f64) -> Value {
         "bw_max": (most / 1024.0) as u64,
         // Of all jobs of its group, and each is a group of its own.
         "bw_agg": whole * 100.0,
-        "bw_mean": middle / 1024.0,
+        "bw_mean": mean / 1024.0,
         "bw_dev": spread / 1024.0,
         "bw_samples": samples.len(),
         "iops_min": (least / size) as u64,
         "iops_max": (most / size) as u64,
-        "iops_mean": middle / size,
+        "iops_mean": mean / size,
         "iops_stddev": spread / size,
         "iops_samples": samples.len(),
     })
 }
 
-/// Of a sample, as fio has it; 0 of fewer than two.
+/// 0 of none.
+fn mean(samples: &[f64]) -> f64 {
+    samples.iter().sum::<f64>() / samples.len().max(1) as f64
+}
+
+/// The standard deviation of a sample, as fio has it; 0 of fewer than two.
 fn deviation(samples: &[f64]) -> f64 {
     if samples.len() < 2 {
         return 0.0;
     }
-    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    let mean = mean(samples);
     let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
     (squares / (samples.len() - 1) as f64).sqrt()
 }
@@ -199,7 +203,7 @@ fn latency(latency: &Latency, operations: u64, percentiles: bool) -> Value {
 
 /// Percent of a core for each worker, as fio tells it, parted into user and system as the cores of the
 /// machine were at that time.
-fn processor(m: &Measurement, access: &AccessResult) -> (f64, f64) {
+fn cpu_percent(m: &Measurement, access: &AccessResult) -> (f64, f64) {
     let total =
         m.cpu_seconds_per_gb * m.bytes_per_second / 1e9 * 100.0 / f64::from(access.job.workers.max(1));
     let total = rate(total).unwrap_or(0.0);

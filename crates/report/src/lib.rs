@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod alike;
 mod charts;
 pub mod check;
 mod compare;

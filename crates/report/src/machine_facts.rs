@@ -43,10 +43,10 @@ fn of_machine(machine: &Machine) -> Facts {
     // What the kernel keeps for itself differs by some megabytes from boot to boot.
     let gib = |bytes: &u64| format!("{} GiB", (*bytes as f64 / (1u64 << 30) as f64).round());
     let mut facts = Facts::default();
-    facts.fact("processor", &cpu.model, String::clone);
+    facts.fact("CPU model", &cpu.model, String::clone);
     facts.fact("packages", &cpu.packages, u32::to_string);
     facts.fact("cores", &cpu.physical_cores, u32::to_string);
-    facts.add("logical processors online", online.to_string());
+    facts.add("CPUs online", online.to_string());
     facts.fact("CPU quota", &cpu.quota_cores, quota);
     facts.fact("memory", &memory.total_bytes, gib);
     let rated = &memory.rated_bytes_per_second;
@@ -79,10 +79,10 @@ pub(super) fn of_settings(run: &Run) -> Vec<MachineFact> {
     machine.pci.iter().filter(is_on_the_way).for_each(|device| of_link(&mut facts, device));
     let names: BTreeSet<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
     for mounted in with_devices(machine, &names) {
-        let place = printable(&mounted.mount_point.to_string_lossy());
-        facts.add(&format!("file system of {place}"), printable(&mounted.kind));
-        facts.add(&format!("mount options of {place}"), printable(&mounted.options));
-        of_array(&mut facts, &place, mounted.array.as_ref());
+        let mount_point = printable(&mounted.mount_point.to_string_lossy());
+        facts.add(&format!("file system of {mount_point}"), printable(&mounted.kind));
+        facts.add(&format!("mount options of {mount_point}"), printable(&mounted.options));
+        of_array(&mut facts, &mount_point, mounted.array.as_ref());
     }
     facts.compared()
 }
@@ -106,11 +106,11 @@ fn with_devices<'a>(machine: &'a Machine, names: &BTreeSet<&'a str>) -> impl Ite
     machine.file_systems.iter().filter(move |mounted| on_them(mounted))
 }
 
-/// Facts by what they are of.
+/// Facts in the order in which they are shown, each under its label.
 #[derive(Default)]
 struct Facts {
     all: Vec<(String, Fact<String>)>,
-    /// Also what many devices do not have is listed, with the reason.
+    /// Lists facts that cannot be read as well, also those that many devices do not have.
     unknown: bool,
 }
 
@@ -176,9 +176,10 @@ fn cpu_settings(facts: &mut Facts, machine: &Machine) {
     let mhz = |hertz: &u64| hertz / 1_000_000;
     let clock = &cpu.frequency_allowed_hertz;
     facts.optional("CPU clock allowed", clock, |(low, high)| format!("{} to {} MHz", mhz(low), mhz(high)));
-    let deep = cpu.idle_states.iter().filter(|state| state.disabled.known() == Some(&false));
+    let enabled = cpu.idle_states.iter().filter(|state| state.disabled.known() == Some(&false));
     if !cpu.idle_states.is_empty() {
-        facts.add("CPU idle states", deep.map(|state| printable(&state.name)).collect::<Vec<_>>().join(" "));
+        let enabled: Vec<String> = enabled.map(|state| printable(&state.name)).collect();
+        facts.add("CPU idle states", enabled.join(" "));
     }
     let modules = machine.memory.modules.iter().filter(|module| module.populated());
     let clocks: Vec<u32> =
@@ -294,7 +295,8 @@ fn measured_names(run: &Run) -> BTreeSet<&str> {
     names.chain(read.map(|device| device.name.as_str())).collect()
 }
 
-/// Measured, or a real one: the measured volume may lie on it.
+/// Whether a disk may have had a part in what was measured: it was measured itself, or it is a device or an array, on
+/// which a measured volume may lie.
 fn is_concerned(disk: &Disk, measured: &BTreeSet<&str>) -> bool {
     let real = [DiskKind::Nvme, DiskKind::Scsi, DiskKind::Virtio, DiskKind::Md, DiskKind::Partition];
     real.contains(&disk.kind) || measured.contains(disk.name.as_str())

@@ -1,9 +1,9 @@
 //! A table of rates: the figures, the sources as notes below. A last column of sentences stands beside the figures; where there
 //! is no room for that, each under its row.
 
-use crate::alike::distinct;
 use crate::document::{self, Block, TableRow, bold, dim, plain};
 use crate::grid::{Column, Style, name, number, text};
+use linerate_facts::grouping::distinct;
 use linerate_machine::rates::table::{Cell, ColumnStyle, Table};
 
 /// Sentences do not stand beside the figures in less than this.

@@ -1,15 +1,15 @@
 //! How the screens of this host do, as a view that is drawn again and again while they run.
 
-use super::alike::distinct;
 use super::grid::{self, Column, number, text};
 use super::wall::{flow, sentence};
+use linerate_facts::grouping::distinct;
 use linerate_facts::printable::{printable, shortened};
 use linerate_facts::units::show_bits_rate;
-use linerate_wall::show::{Live, ScreenState};
+use linerate_wall::show::{ScreenSnapshot, ScreenState};
 
 /// How they do now: no line wider than `width`, no more than `height` lines. One screen has a few lines, of
 /// several each has one.
-pub fn live(screens: &[Live], width: usize, height: usize) -> String {
+pub fn live(screens: &[ScreenSnapshot], width: usize, height: usize) -> String {
     // The last column stays free: some terminals begin a new line after it.
     let width = width.saturating_sub(1).max(1);
     let wrong = distinct(screens.iter().filter_map(|screen| screen.problem.as_deref()));
@@ -25,11 +25,11 @@ pub fn live(screens: &[Live], width: usize, height: usize) -> String {
     lines.iter().map(|line| shortened(&printable(line), width) + "\n").collect()
 }
 
-fn name(screen: &Live) -> String {
+fn name(screen: &ScreenSnapshot) -> String {
     screen.report.tile.map_or_else(|| format!("port {}", screen.listen.port()), |tile| tile.to_string())
 }
 
-fn state(screen: &Live) -> String {
+fn state(screen: &ScreenSnapshot) -> String {
     match screen.state {
         ScreenState::Waiting => "waits".into(),
         ScreenState::Playing => "plays".into(),
@@ -40,7 +40,7 @@ fn state(screen: &Live) -> String {
 }
 
 /// The facts that matter most come first: a small terminal cuts the last ones off.
-fn screen_facts(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
+fn screen_facts(screen: &ScreenSnapshot, wrong: &[String], width: usize) -> Vec<String> {
     let report = &screen.report;
     let state = match screen.state {
         ScreenState::Waiting => "waits for its stream".to_string(),
@@ -80,7 +80,7 @@ fn screen_facts(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
     lines
 }
 
-fn reordered(screen: &Live) -> String {
+fn reordered(screen: &ScreenSnapshot) -> String {
     match screen.reorder_depth {
         0 => "none reordered".into(),
         depth => format!("{} reordered, by {depth} at most", screen.report.datagrams_reordered),
@@ -103,9 +103,9 @@ const SCREENS: [Column; 11] = [
 
 /// A line a screen, as many as there is room for: of more the worst. Columns that do not fit are left away
 /// from the right.
-fn table(screens: &[Live], width: usize, height: usize) -> Vec<String> {
+fn table(screens: &[ScreenSnapshot], width: usize, height: usize) -> Vec<String> {
     let room = height.saturating_sub(1);
-    let mut shown: Vec<(usize, &Live)> = screens.iter().enumerate().collect();
+    let mut shown: Vec<(usize, &ScreenSnapshot)> = screens.iter().enumerate().collect();
     if shown.len() > room {
         shown.sort_by_key(|(_, screen)| std::cmp::Reverse(harm(screen)));
         shown.truncate(room.saturating_sub(1));
@@ -120,7 +120,7 @@ fn table(screens: &[Live], width: usize, height: usize) -> Vec<String> {
     lines
 }
 
-fn row(screen: &Live) -> Vec<String> {
+fn row(screen: &ScreenSnapshot) -> Vec<String> {
     let report = &screen.report;
     vec![
         name(screen),
@@ -138,7 +138,7 @@ fn row(screen: &Live) -> Vec<String> {
 }
 
 /// How bad it is with a screen: one whose stream is gone before all others.
-fn harm(screen: &Live) -> (bool, u64) {
+fn harm(screen: &ScreenSnapshot) -> (bool, u64) {
     let report = &screen.report;
     let frames = report.frames_late + report.frames_torn + report.frames_missing + report.frames_wrong;
     (matches!(screen.state, ScreenState::Gone { .. } | ScreenState::Waiting), frames + report.datagrams_lost)
@@ -150,8 +150,8 @@ mod tests {
     use linerate_facts::printable::columns;
     use linerate_wall::control::ScreenReport;
 
-    fn screen(at: u16, state: ScreenState) -> Live {
-        Live {
+    fn screen(at: u16, state: ScreenState) -> ScreenSnapshot {
+        ScreenSnapshot {
             listen: ([127, 0, 0, 1], 5004 + at).into(),
             state,
             report: ScreenReport {
@@ -177,7 +177,8 @@ mod tests {
     #[test]
     fn a_view_fits_its_terminal() {
         for count in [0, 1, 2, 15, 64] {
-            let screens: Vec<Live> = (0..count).map(|at| screen(at, ScreenState::Playing)).collect();
+            let screens: Vec<ScreenSnapshot> =
+                (0..count).map(|at| screen(at, ScreenState::Playing)).collect();
             for (width, height) in [(80, 24), (40, 10), (200, 60), (10, 3), (1, 1)] {
                 let view = live(&screens, width, height);
                 assert!(view.lines().count() <= height, "{width}x{height}:\n{view}");
@@ -212,7 +213,7 @@ mod tests {
         assert!(of(ScreenState::Waiting).contains("r0c0: waits for its stream"));
         assert!(of(ScreenState::Paused).contains("paused") && of(ScreenState::Ended).contains("at its end"));
         assert!(of(ScreenState::Gone { seconds: 3.4 }).contains("the stream is gone for 3 s"));
-        let mut screens: Vec<Live> = (0..15).map(|at| screen(at, ScreenState::Playing)).collect();
+        let mut screens: Vec<ScreenSnapshot> = (0..15).map(|at| screen(at, ScreenState::Playing)).collect();
         screens[2].state = ScreenState::Gone { seconds: 2.0 };
         screens.iter_mut().for_each(|screen| screen.problem = None);
         let view = live(&screens, 80, 8);

@@ -59,7 +59,7 @@ pub fn look(folder: &Path, name: &str) -> Result<Vec<Record>, Failure> {
 
 /// A journal of another machine is not followed.
 pub fn check_host(state: &journal::JournalState, host: &Host, folder: &Path) -> Result<(), Failure> {
-    match state.steps.iter().find(|followed| !followed.host.is(host)) {
+    match state.steps.iter().find(|followed| !followed.host.is_same_machine(host)) {
         None => Ok(()),
         Some(followed) => Err(Failure::Lacks(format!(
             "the journal in {} is of another machine ({}, machine-id {}), not of {} ({}): undo it there, or \

@@ -325,7 +325,7 @@ impl LatestMoment {
         self.newest.send_modify(|_| ());
     }
 
-    /// See [`Board::end`].
+    /// See [`LatestMoment::end`].
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }

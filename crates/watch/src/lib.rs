@@ -19,7 +19,7 @@ mod sample;
 pub mod sources;
 pub mod terminal;
 
-pub use build::Builder;
+pub use build::MomentBuilder;
 pub use metrics::{openmetrics, prometheus_text};
 pub use model::{Moment, SCHEMA};
 pub use pace::NoThread;
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct LiveWatch {
     sampler: Sampler,
-    builder: Builder,
+    builder: MomentBuilder,
     interval: Duration,
     due: Instant,
 }
@@ -45,7 +45,7 @@ impl LiveWatch {
     /// Takes the first sample, which has no rates.
     pub fn start(sysroot: &Sysroot, spec: &WatchSpec) -> Result<LiveWatch, NoThread> {
         let host = sysroot.text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "this host".into());
-        let (mut sampler, mut builder) = (Sampler::start(sysroot, spec)?, Builder::new(host, spec));
+        let (mut sampler, mut builder) = (Sampler::start(sysroot, spec)?, MomentBuilder::new(host, spec));
         builder.moment(&sampler.sample());
         Ok(LiveWatch { sampler, builder, interval: spec.interval, due: clock::now() + spec.interval })
     }

@@ -3,18 +3,20 @@
 //! node_exporter's, with `linerate_` before them; counters are the kernel's own, so that a scrape more or less
 //! loses nothing.
 
-use super::model::Moment;
-use crate::model::{DiskRates, Eight, MemoryUse, NicDirection, NicRates, SoftnetCore};
+use super::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, SoftnetCore};
 use MetricKind::{Counter, Gauge};
 use linerate_facts::metrics::{MetricKind, MetricsForm, MetricsPage};
 use std::collections::BTreeMap;
+
+/// Programs are labels of their own making, and come and go: so many, the busiest, have figures.
+const MOST_PROGRAMS: usize = 10;
 
 /// The page for `Accept: application/openmetrics-text`.
 pub fn openmetrics(moment: &Moment) -> String {
     show(moment, MetricsForm::OpenMetrics)
 }
 
-/// The page for everybody else.
+/// The page for whoever does not ask for OpenMetrics.
 pub fn prometheus_text(moment: &Moment) -> String {
     show(moment, MetricsForm::Text)
 }
@@ -159,12 +161,18 @@ fn cpus(page: &mut MetricsPage, moment: &Moment) {
         ("softirq", |eight| eight.softirq),
         ("steal", |eight| eight.steal),
     ];
-    let mut family = page.family(Counter, "cpu_seconds", "Time of each processor by what it did.");
+    let mut family = page.family(Counter, "cpu_seconds", "Time of each CPU by what it did.");
     for core in &moment.cpus.each {
         for (mode, seconds) in modes {
             family.sample(&[("cpu", &core.number.to_string()), ("mode", mode)], seconds(&core.seconds));
         }
     }
+    let mut family = page.family(Counter, "interrupts", "Interrupts of NICs, disks, and the busiest others.");
+    for irq in &moment.irqs {
+        let device = irq.device.as_deref().unwrap_or("");
+        family.count(&[("irq", &irq.number), ("info", &irq.name), ("device", device)], irq.total);
+    }
+    // They are of the same file as the CPUs' times: where that could not be read, they would be zeros.
     if moment.cpus.each.is_empty() {
         return;
     }
@@ -172,11 +180,6 @@ fn cpus(page: &mut MetricsPage, moment: &Moment) {
     page.family(Counter, "context_switches", "Context switches.").count(&[], moment.cpus.context_switches);
     page.family(Gauge, "procs_running", "Threads that run or could.").count(&[], moment.cpus.running);
     page.family(Gauge, "procs_blocked", "Threads that wait for a disk.").count(&[], moment.cpus.blocked);
-    let mut family = page.family(Counter, "interrupts", "Interrupts of NICs, disks, and the busiest others.");
-    for irq in &moment.irqs {
-        let device = irq.device.as_deref().unwrap_or("");
-        family.count(&[("irq", &irq.number), ("info", &irq.name), ("device", device)], irq.total);
-    }
 }
 
 fn memory(page: &mut MetricsPage, moment: &Moment) {
@@ -244,9 +247,6 @@ fn network(page: &mut MetricsPage, moment: &Moment) {
         family.count(&labels, line.total);
     }
 }
-
-/// Programs are labels of their own making, and come and go: so many, the busiest, have figures.
-const MOST_PROGRAMS: usize = 10;
 
 /// Processes of one name together: a PID would be a new series with each start. Rates, because those that are
 /// shown change.

@@ -1,21 +1,19 @@
-//! What all pages of our own have in common: who is let in and served, how many at once, and the headers of
-//! every answer.
+//! What the pages that linerate serves (the wall's control page, the watch) have in common: where they listen, who is let
+//! in, how many at once, their shared files, and the headers of every answer.
 //!
-//! It knows neither a wall nor a watched machine; a page brings its own files and its own secret.
+//! It knows neither a wall nor a watched machine: a page brings its own files and its own secret.
 
 #![forbid(unsafe_code)]
 
 mod files;
 mod guard;
-mod listen;
 mod page_listener;
 
 pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, protect, sentence};
 pub use guard::{ForeignRequest, Guard};
-pub use listen::{bind, page_url};
-pub use page_listener::{PageClient, PageListener};
+pub use page_listener::{PageClient, PageListener, bind, page_url};
 
-/// Numbers for people, and elements without markup; of every page.
+/// A script that every page loads: writes numbers for people, and makes elements without markup.
 pub const NUMBERS: File = ("/numbers.js", SCRIPT, include_str!("numbers.js"));
-/// Colours and plain elements; of every page.
+/// The style that every page loads: colours and plain elements.
 pub const BASE: File = ("/base.css", STYLE, include_str!("base.css"));

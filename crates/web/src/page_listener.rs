@@ -1,15 +1,17 @@
-//! The listener of a page: few connections that have not shown the secret, each for some seconds. From a full list the
-//! oldest of the origin that has most goes when another comes, so that silent connections keep no client out.
+//! Where a page listens, and its listener: few connections that have not shown the secret, each for some seconds. From a
+//! full list the oldest of the origin that has most goes when another comes, so that silent connections keep no client
+//! out.
 //!
 //! A connection that only fetches files is closed after some seconds, whatever it does: a browser opens
 //! another without a word. Connections that have shown the secret are counted by the page itself.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use linerate_transport::admission::{PendingEntry, SharedPending, prepare_control};
+use linerate_facts::failure::Failure;
+use linerate_transport::admission::{self, PendingEntry, SharedPending, prepare_control};
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,6 +29,28 @@ const BYTES_TO_SHOW: usize = 256 << 10;
 /// Bytes that one connection is read before others are: all of a page share a thread, and a WebSocket message may have
 /// parts without end that are empty.
 const TURN_BYTES: usize = 2 << 10;
+
+/// A listener for each address; `option` is the one that named them. Called within the runtime.
+pub fn bind(addresses: &[SocketAddr], option: &str) -> Result<Vec<TcpListener>, Failure> {
+    let in_use = format!(
+        "does another linerate listen there? Stop it, or choose another port with {option} ADDRESS:PORT"
+    );
+    let listeners = admission::listen(addresses).map_err(|error| error.advise(option, &in_use))?;
+    let listeners = listeners.into_iter().map(TcpListener::from_std).collect::<io::Result<_>>();
+    listeners.map_err(|error| {
+        Failure::Lacks(format!("cannot listen: {error}; choose another address with {option}"))
+    })
+}
+
+/// What a person opens, without any secret. A page for every address is shown at this host's own.
+pub fn page_url(address: SocketAddr) -> String {
+    let host = match address.ip() {
+        IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        one => one,
+    };
+    format!("http://{}/", SocketAddr::new(host, address.port()))
+}
 
 /// Accepts connections of the page.
 pub struct PageListener {

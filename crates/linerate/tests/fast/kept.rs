@@ -99,7 +99,7 @@ fn what_is_measured_is_kept_listed_and_named_by_its_number() {
 #[test]
 fn a_number_that_is_not_kept_says_how_many_are() {
     let state = State::new();
-    state.refused(&["report", "@-1"], 3, "no result is kept");
+    state.refused(&["report", "@-1"], 3, "no result is kept; those of linerate's `run`, `disk`, `load`, ");
     let _ = state.printed(&QUICK);
     let _ = state.printed(&QUICK);
     for command in [&["report"][..], &["compare", "@-1"], &["plan", "--machine"]] {

@@ -146,11 +146,7 @@ fn ctrl_c_keeps_the_curve_so_far() {
     until("a point is there", || measured().is_some_and(|count| count > 0));
     signal(&child, "INT");
     let run = child.ended().gives(1).json();
-    assert!(
-        run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")),
-        "{}",
-        run["errors"]
-    );
+    assert!(run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")), "{run}");
     assert!(!points(&run).is_empty());
     assert_eq!(entries(place.path()), 1, "the result's folder and nothing else");
 }

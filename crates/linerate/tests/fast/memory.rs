@@ -136,10 +136,6 @@ fn ctrl_c_keeps_what_was_measured() {
     let output = child.interrupted(Duration::from_secs(10));
     assert_eq!(output.status.code(), Some(1));
     let run = output.json();
-    assert!(
-        run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")),
-        "{}",
-        run["errors"]
-    );
+    assert!(run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")), "{run}");
     assert!(measured().is_some_and(|count| count > 0));
 }

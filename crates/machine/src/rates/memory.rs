@@ -1,18 +1,21 @@
-//! Memory: what a channel of DIMMs carries at the rate that it is clocked at.
+//! Rated bandwidth of memory: of a channel by the DIMMs in it, and of a socket by its family of processors.
 //!
-//! Transfers per second × width of the channel × channels. JEDEC writes the rates cut to whole numbers:
-//! DDR3-1333 makes 1333⅓ million transfers a second, as the clock is a multiple of 16⅔ MHz.
+//! A channel carries transfers per second × its width. JEDEC writes the rates cut to whole numbers: DDR3-1333 makes
+//! 1333⅓ million transfers a second, as the clock is a multiple of 16⅔ MHz.
 //!
-//! What server processors have of it: channels of a socket, the fastest DIMMs, and how far more DIMMs on a
-//! channel slow it.
-//!
-//! That is from the makers' guides; a model below the best of its family is often slower. What the firmware
-//! says that the DIMMs run at (SMBIOS type 17, configured speed) goes before all of this.
+//! A family of processors has channels of a socket, the fastest DIMMs that it takes, and how far more DIMMs on a channel
+//! slow them. Those figures are from the makers' guides; a model below the best of its family is often slower. What the
+//! firmware says that the DIMMs run at (SMBIOS type 17, configured speed) goes before them.
 
 use super::rows;
 
 /// Data bits of a channel without ECC; DDR5 splits them into two subchannels.
 pub(crate) const CHANNEL_BITS: u32 = 64;
+/// Where the figures of most families of processors come from.
+pub(crate) const SOURCE: &str =
+    "makers' data sheets and memory guides; models differ, confirm for yours (confidence: medium)";
+/// Where the three rates of Nehalem come from.
+pub(crate) const NEHALEM_SOURCE: &str = "SARA D1.3 (2010), table 3";
 
 /// Bytes per second of `channels` channels of `width_bits` data bits (without ECC) at `mt_per_second` million
 /// transfers a second.
@@ -44,7 +47,7 @@ const EFFICIENCIES: [Efficiency; 3] = [
         family: "DDR3",
         share: 0.78,
         source: "Dell HPC, “STREAM on Sandy Bridge servers”, 2012: 79.6 of 102.4 GB/s, 2 × E5-2680, 1600 MT/s; \
-                 as remembered",
+                 cited from memory, not read again",
     },
     Efficiency {
         family: "DDR4",
@@ -154,12 +157,6 @@ pub(crate) struct Platform {
     /// What bounds the figures.
     pub note: &'static str,
 }
-
-/// Where most of them come from.
-pub(crate) const SOURCE: &str =
-    "makers' data sheets and memory guides; models differ, confirm for yours (confidence: medium)";
-/// Where the three rates of Nehalem come from.
-pub(crate) const NEHALEM_SOURCE: &str = "SARA D1.3 (2010), table 3";
 
 impl Platform {
     /// Bytes per second of a socket with all channels filled, at the fastest rate.

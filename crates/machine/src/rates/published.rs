@@ -1,15 +1,19 @@
-//! What others published of servers as they are.
+//! What others published and no probe can read, each a table in a text file beside this one: the rates of a cloud's
+//! instances, what the accelerators of MLPerf Storage read, and the CPU time that a gigabyte over a NIC takes.
 //!
-//! Clouds promise of their instances the network of all interfaces together, and all volumes together, each way.
+//! Instances: a cloud promises a rate for all interfaces of an instance together, and one for all its volumes together.
+//! Each holds for each of the two directions.
 //!
-//! What an accelerator of MLPerf Storage reads follows from the benchmark's own configurations: a batch of samples, then
-//! as long busy with it as a real one of that kind is. `dlrm` is left out: it reads some columns of its files, and the
-//! bytes of those are in no configuration.
+//! Loads: what an emulated accelerator reads follows from the benchmark's own configurations. It reads a batch of samples,
+//! then is busy with it for as long as a real one of its kind. `dlrm` is left out: it reads some columns of its files, and
+//! how many bytes those are is in no configuration.
 //!
-//! The CPU time of a gigabyte over a NIC is told by the kind of a server's memory, which tells its age.
-//! D1.1: 1.079 and 1.075 CPUs were busy at 25.21 and 26.77 Gb/s. In its table 4 the idle time of CPU 1 lacks a digit (9.8 %
-//! where the others leave 59.7): its busy times count. The slides: 70 % of eight cores at 32.5 Gb/s, all else that the host
-//! did with it. A flow of TCP may use two cores: of 30 Gb/s it is the least. The range of 2003's rule is 3.6 to 2 GHz.
+//! CPU cost: a server is told by the kind of its memory, which tells its age. How the rows follow from what was published:
+//! - SARA D1.1: 1.079 and 1.075 CPUs were busy at 25.21 and 26.77 Gb/s. The busy times of its table 4 are counted, as the
+//!   idle time of CPU 1 lacks a digit there: 9.8 %, where the other columns leave 59.7.
+//! - SARA's slides: 70 % of eight cores at 32.5 Gb/s, with all else that the host did.
+//! - TCP: a flow may use two cores, so that a cost from the 30 Gb/s of one flow is the least that it can be.
+//! - The rule of 2003: its range is that of processors from 3.6 to 2 GHz.
 
 use super::rows;
 use linerate_facts::protocol::Protocol;
@@ -54,7 +58,7 @@ impl InstanceRate {
     }
 }
 
-/// All that are known.
+/// All types of instances that are known.
 pub fn all_instances() -> Vec<Instance> {
     let rate =
         |number: &str, unit: f64| Some(bytes_per_second((number.parse::<f64>().ok()? * unit).round() as u64));
@@ -101,7 +105,7 @@ impl Load {
     }
 }
 
-/// All that are known.
+/// All loads that are known.
 pub fn all_loads() -> Vec<Load> {
     rows(include_str!("loads.txt"), |[name, samples, sample_bytes, seconds, busy], source| {
         Some(Load {
@@ -120,7 +124,7 @@ pub fn load_named(name: &str) -> Option<Load> {
     all_loads().into_iter().find(|load| load.name == name)
 }
 
-/// A copy into the socket or out of it, and all that goes with it.
+/// CPU time of a gigabyte over a NIC: a copy into the socket or out of it, and all that goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuCost {
     pub seconds_per_gb: f64,
@@ -129,7 +133,8 @@ pub struct CpuCost {
     pub source: &'static str,
 }
 
-/// Of a server with this kind of memory (empty: unknown). Where disks are read, a row that counts that goes before.
+/// The cost of a server with this kind of memory (empty: unknown). Where disks are read, a row that counts their reads, too,
+/// goes before others.
 pub fn cpu_cost(memory: &str, reads_disks: bool, protocol: Protocol) -> Option<CpuCost> {
     let all = rows(include_str!("cpu_cost.txt"), |[of, from, over, usual, least, most], source| {
         let fits = |cell: &str, word: &str| cell.is_empty() || cell.eq_ignore_ascii_case(word);

@@ -150,11 +150,7 @@ fn all_that_disks_share_comes_nearest_first_with_its_rate() {
     assert_eq!(rate(Shared::Controller("host0".into())), None, "nothing shows how fast it is");
     let of_link = rate(Shared::Link("0000:00:02.0".into())).expect("8 GT/s x4");
     assert!((3.2e9..3.94e9).contains(&of_link), "{of_link}");
-    assert_eq!(
-        Some(of_link),
-        rate(Shared::Function("0000:05:00.0".into())),
-        "the other end of the same link"
-    );
+    assert_eq!(Some(of_link), rate(Shared::Function("0000:05:00.0".into())), "the other end of that link");
     assert_eq!(tree.all_shared_by(&["a", "b", "c"], &[]).len(), 3, "c is behind another port");
 }
 

@@ -13,37 +13,37 @@ const REMEDY: &str =
     "stop them, or measure again when they are quiet (`linerate watch` shows who uses CPUs and disks)";
 
 /// Findings whose cause other programs may be as well: beside them they would mislead.
-pub(crate) const MISLED: [&str; 4] =
+pub(crate) const MISLEADING_BESIDE_OTHERS: [&str; 4] =
     ["stalled", "path-below-prediction", "one-core-saturated", "figures-disagree"];
 
 /// `77 % of CPU 0, most of it rustc (pid 1673)`.
-fn on_cpu(others_on_cpu: &OthersOnCpu, others: Option<&OthersUse>, all_share: f64) -> String {
-    let which = match others_on_cpu {
+fn cpu_phrase(on_cpu: &OthersOnCpu, others: Option<&OthersUse>, all_share: f64) -> String {
+    let which = match on_cpu {
         OthersOnCpu { cpu: Some(cpu), .. } => format!("CPU {cpu}"),
         OthersOnCpu { of: 1, .. } => "the CPU".into(),
         OthersOnCpu { of: 2, .. } => "both CPUs".into(),
         OthersOnCpu { of, .. } => format!("all {of} CPUs"),
     };
-    let total = all_share * others_on_cpu.of as f64;
-    format!("{:.0} % of {which}{}", others_on_cpu.share * 100.0, who(others, total, |one| one.cpus))
+    let total = all_share * on_cpu.of as f64;
+    format!("{:.0} % of {which}{}", on_cpu.share * 100.0, who(others, total, |one| one.cpus))
 }
 
 /// `moved 120 MB/s of disk vda (37 % of what it moved), most of it dd (pid 7)`.
-fn on_disk(others_on_disk: &OthersOnDisk, others: Option<&OthersUse>) -> String {
-    let beyond = others_on_disk
-        .requests
-        .map(|requests| format!(", with {requests:.1} requests in it beyond linerate's own"));
+fn disk_phrase(on_disk: &OthersOnDisk, others: Option<&OthersUse>) -> String {
+    let beyond =
+        on_disk.requests.map(|requests| format!(", with {requests:.1} requests in it beyond linerate's own"));
     format!(
         "moved {} of disk {} ({:.0} % of what it moved{}){}",
-        show_bytes_rate(others_on_disk.bytes_per_second),
-        others_on_disk.name,
-        others_on_disk.share * 100.0,
+        show_bytes_rate(on_disk.bytes_per_second),
+        on_disk.name,
+        on_disk.share * 100.0,
         beyond.unwrap_or_default(),
-        who(others, others_on_disk.bytes_per_second, ProcessUse::storage_bytes_per_second)
+        who(others, on_disk.bytes_per_second, ProcessUse::storage_bytes_per_second)
     )
 }
 
-/// Who, or why that is not known.
+/// The programs that took most of `total`, `, most of it dd (pid 7)`; or why they are not known; nothing where others were
+/// not looked at. `taken` is what of it a process took.
 pub(super) fn who(others: Option<&OthersUse>, total: f64, taken: fn(&ProcessUse) -> f64) -> String {
     let Some(others) = others else { return String::new() };
     match (others.named(total, taken), others.hidden) {
@@ -57,7 +57,7 @@ pub(super) fn explain(evidence: &Evidence, judged: &Judgement) -> bool {
     evidence.others_explain() || judged.limits.iter().any(|limit| limit.kind() == LimitKind::Others)
 }
 
-/// Ids of what they took.
+/// What they took, as ids of resources: `cpu`, `disk:vda`.
 pub(super) fn taken(evidence: &Evidence) -> Vec<String> {
     let disks = evidence.others_on_disks().into_iter().map(|disk| format!("disk:{}", disk.name));
     let cpu = evidence.others_on_cpu().map(|_| "cpu".to_string());
@@ -77,7 +77,7 @@ pub(super) fn sentence(path: &Measurement, evidence: &Evidence, judged: &Judgeme
     )
 }
 
-/// The same while a stage was measured before the path, and what they took.
+/// The sentence on a stage that was measured before the path, and the ids of what others took meanwhile.
 pub(super) fn of_stage(figure: &Measurement) -> (String, Vec<String>) {
     let parts = if figure.stage == Stage::Disk { "disks" } else { "NICs" };
     let evidence = figure.evidence();
@@ -87,10 +87,11 @@ pub(super) fn of_stage(figure: &Measurement) -> (String, Vec<String>) {
 
 fn what_they_did(figure: &Measurement, evidence: &Evidence, judged: &Judgement) -> String {
     let others = figure.others.as_ref();
-    let on_cpu =
-        evidence.others_on_cpu().map(|one| format!("used {}", on_cpu(&one, others, figure.cpu_share.others)));
-    let on_disks = evidence.others_on_disks().into_iter().map(|one| on_disk(&one, others));
-    let mut parts: Vec<String> = on_cpu.into_iter().chain(on_disks).collect();
+    let of_cpus = evidence
+        .others_on_cpu()
+        .map(|one| format!("used {}", cpu_phrase(&one, others, figure.cpu_share.others)));
+    let of_disks = evidence.others_on_disks().into_iter().map(|one| disk_phrase(&one, others));
+    let mut parts: Vec<String> = of_cpus.into_iter().chain(of_disks).collect();
     if parts.is_empty() {
         let of_limit = judged.limits.iter().find_map(|limit| match limit {
             Limit::Others { share, .. } => Some(*share),
@@ -126,11 +127,11 @@ fn busy(figures: &[&Measurement]) -> Option<Finding> {
         (true, 1) => "; the figure is what they left".to_string(),
         (true, more) => format!("; {more} figures are what they left"),
     };
-    let who = on_cpu(&taken.unwrap_or(all), worst.others.as_ref(), worst.cpu_share.others);
+    let used = cpu_phrase(&taken.unwrap_or(all), worst.others.as_ref(), worst.cpu_share.others);
     let finding = Finding::new(
         severity,
         "others-busy",
-        format!("other programs used {who} while “{}” was measured{effect}", worst.name),
+        format!("other programs used {used} while “{}” was measured{effect}", worst.name),
     );
     let evidence = json!({
         "share": share(worst), "share_of_all_cpus": worst.cpu_share.others, "measurement": worst.name,
@@ -146,7 +147,7 @@ fn disk_shared(figures: &[&Measurement]) -> Option<Finding> {
     let (worst, disk) = shared.max_by(|a, b| a.1.share.total_cmp(&b.1.share))?;
     let text = format!(
         "other programs {} while “{}” was measured; the figure is what they left",
-        on_disk(&disk, worst.others.as_ref()),
+        disk_phrase(&disk, worst.others.as_ref()),
         worst.name
     );
     let evidence = json!({

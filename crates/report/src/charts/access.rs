@@ -2,9 +2,9 @@
 //! percentiles of latency.
 
 use super::{Axis, Chart, Named, Point, Quantity, Series, ascending, spans_far};
-use crate::alike::distinct;
 use crate::job_words;
 use crate::stage::scaling::with_all_sources;
+use linerate_facts::grouping::distinct;
 use linerate_facts::units;
 use linerate_facts::wording::capitalised;
 use linerate_measure::measure::Measurement;

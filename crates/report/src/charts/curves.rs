@@ -2,11 +2,11 @@
 //! cell reaches of its baseline; requests over ever more load, and response time over requests.
 
 use super::{Axis, Chart, Mark, Named, Point, Quantity, Series, spans_far};
-use crate::alike::distinct;
 use crate::charts::scale::with_unit;
 use crate::figure::percent;
 use crate::job_words;
 use crate::stage::scaling::with_all_sources;
+use linerate_facts::grouping::distinct;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::Scaling;
 use linerate_measure::measure::access::{AccessJob, LoadCurve, LoadPoint, ScalingCurve, title};

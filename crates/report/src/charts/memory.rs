@@ -2,8 +2,8 @@
 //! against working set.
 
 use super::{Axis, Chart, Named, Point, Quantity, Series};
-use crate::alike::distinct;
 use crate::job_words;
+use linerate_facts::grouping::distinct;
 use linerate_facts::units;
 use linerate_measure::measure::{Measurement, MemoryPoint};
 

@@ -8,10 +8,10 @@ mod words;
 
 pub use usual::LEAST_RESULTS;
 
-use crate::alike::distinct;
 use crate::compare::measured_as;
 use crate::figure::{percent, rate};
 use crate::machine_facts::{MachineFact, fill, of_server, of_settings};
+use linerate_facts::grouping::distinct;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::{Run, SCHEMA};

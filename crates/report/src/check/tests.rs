@@ -167,7 +167,7 @@ const PLANTED: [Planted; 16] = [
     }),
     ("net.core.rmem_max", |run| run.machine.kernel.rmem_max_bytes = Fact::Known(212_992)),
     ("CPU governor", |run| run.machine.cpu.governor = Fact::Known("powersave".into())),
-    ("logical processors online", |run| run.machine.cpu.logical[7].online = false),
+    ("CPUs online", |run| run.machine.cpu.logical[7].online = false),
     ("disks missing of md0", |run| {
         let md = run.machine.disks.iter_mut().find(|disk| disk.name == "md0").expect("the array");
         md.array.as_mut().expect("an array").degraded = Fact::Known(1);

@@ -7,28 +7,46 @@ use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::Stage;
 
-/// So many are named; `--json` has all.
+/// So many changes and figures are named; `--json` has all.
 const MOST_CHANGES: usize = 6;
 const MOST_FIGURES: usize = 4;
+
+/// A family of metrics: its value for a figure that was checked.
+type Metric = fn(&CheckedFigure) -> Option<f64>;
+
+const METRICS: [(&str, &str, Metric); 6] = [
+    ("check_bytes_per_second", "What was measured.", |figure| Some(figure.bytes_per_second)),
+    ("check_usual_bytes_per_second", "Median of the usual results.", |figure| {
+        figure.usual.map(|usual| usual.bytes_per_second)
+    }),
+    ("check_usual_low_bytes_per_second", "98 of 100 usual results are above the lower end.", |figure| {
+        figure.usual.map(|usual| usual.interval[0])
+    }),
+    ("check_usual_high_bytes_per_second", "98 of 100 usual results are below the upper end.", |figure| {
+        figure.usual.map(|usual| usual.interval[1])
+    }),
+    ("check_usual_results", "Results that are the usual ones.", |figure| {
+        figure.usual.map(|usual| usual.results as f64)
+    }),
+    ("check_slower", "1 where it is slower than usual, 0 where it is not.", |figure| {
+        figure.usual.map(|_| f64::from(u8::from(figure.verdict == CheckVerdict::Slower)))
+    }),
+];
 
 /// Verdict first, then the figures, then what changed.
 pub(super) fn sentence(check: &HistoryCheck) -> String {
     let deciding: Vec<&CheckedFigure> = check.figures.iter().filter(|figure| figure.decides).collect();
     let of = |verdict: CheckVerdict| deciding.iter().copied().filter(move |figure| figure.verdict == verdict);
+    let far = || listed(of(check.verdict), distance_from_usual);
     match check.verdict {
         CheckVerdict::NotJudged => not_judged(check),
         CheckVerdict::TooFew => too_few(&check.history),
         CheckVerdict::Unclear => unclear(of(CheckVerdict::Unclear).next()),
         CheckVerdict::Usual => format!("as usual: {}.", as_usual(&deciding)),
-        CheckVerdict::Slower => format!(
-            "slower than usual: {}.{}{}",
-            listed(of(CheckVerdict::Slower), away),
-            also_slower(check),
-            changed(check)
-        ),
-        CheckVerdict::Faster => {
-            format!("faster than usual: {}.{}", listed(of(CheckVerdict::Faster), away), changed(check))
+        CheckVerdict::Slower => {
+            format!("slower than usual: {}.{}{}", far(), also_slower(check), changed(check))
         }
+        CheckVerdict::Faster => format!("faster than usual: {}.{}", far(), changed(check)),
     }
 }
 
@@ -83,7 +101,7 @@ fn as_usual(figures: &[&CheckedFigure]) -> String {
     })
 }
 
-fn away(figure: &CheckedFigure) -> String {
+fn distance_from_usual(figure: &CheckedFigure) -> String {
     let shown = unit(figure).show(figure.bytes_per_second);
     let Some(usual) = figure.usual else { return format!("{} {shown}", name(figure)) };
     let ratio = figure.bytes_per_second / usual.bytes_per_second;
@@ -99,7 +117,7 @@ fn away(figure: &CheckedFigure) -> String {
     )
 }
 
-/// Where it comes from: the stages that are slower, too.
+/// Figures that do not decide and are slower, too: they tell where the slowness comes from.
 fn also_slower(check: &HistoryCheck) -> String {
     let slower = |figure: &&CheckedFigure| !figure.decides && figure.verdict == CheckVerdict::Slower;
     let mut parts = check.figures.iter().filter(slower).peekable();
@@ -159,28 +177,6 @@ fn range(figure: &CheckedFigure, usual: &UsualRate) -> String {
 fn unit(figure: &CheckedFigure) -> Unit {
     if figure.stage == Stage::Network { Unit::Bits } else { Unit::Bytes }
 }
-
-/// Figures of one family, of all that were checked.
-type Metric = fn(&CheckedFigure) -> Option<f64>;
-
-const METRICS: [(&str, &str, Metric); 6] = [
-    ("check_bytes_per_second", "What was measured.", |figure| Some(figure.bytes_per_second)),
-    ("check_usual_bytes_per_second", "Median of the usual results.", |figure| {
-        figure.usual.map(|usual| usual.bytes_per_second)
-    }),
-    ("check_usual_low_bytes_per_second", "98 of 100 usual results are above the lower end.", |figure| {
-        figure.usual.map(|usual| usual.interval[0])
-    }),
-    ("check_usual_high_bytes_per_second", "98 of 100 usual results are below the upper end.", |figure| {
-        figure.usual.map(|usual| usual.interval[1])
-    }),
-    ("check_usual_results", "Results that are the usual ones.", |figure| {
-        figure.usual.map(|usual| usual.results as f64)
-    }),
-    ("check_slower", "1 where it is slower than usual, 0 where it is not.", |figure| {
-        figure.usual.map(|_| f64::from(u8::from(figure.verdict == CheckVerdict::Slower)))
-    }),
-];
 
 /// For node_exporter's textfile collector.
 pub(super) fn metrics(check: &HistoryCheck) -> String {

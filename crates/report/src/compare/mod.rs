@@ -8,9 +8,9 @@ mod pair;
 mod view;
 
 use super::figure::{Unit, seconds_word};
-use crate::alike::{distinct, grouped};
 use crate::machine_facts::{MachineFact, of_server, of_settings};
 use linerate_facts::failure::Failure;
+use linerate_facts::grouping::{distinct, grouped};
 use linerate_facts::printable::printable;
 use linerate_facts::units;
 use linerate_machine::probe::{Disk, Machine};

@@ -5,9 +5,9 @@
 //! What a rate does not report (latencies, CPU time, knees) is judged as rates are, by the intervals of the repeats.
 
 use super::{Answer, ComparedFigure, Difference, Only, Rate, SampleComparison};
-use crate::alike::{distinct, grouped};
 use crate::figure::{Unit, operations_word, percent, quantity as number, rate, seconds_word};
 use crate::stage::name;
+use linerate_facts::grouping::{distinct, grouped};
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::access::ScalingCurve;

@@ -2,14 +2,14 @@
 
 mod table;
 
-use super::alike::grouped;
 use super::document::{Block, Labelled, bold, dim, findings, lines, plain};
 use super::grid::Style;
 use linerate_facts::fact::Fact;
+use linerate_facts::grouping::grouped;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::demand::Demand;
-use linerate_model::plan::flow::{FlowPlan, MissingRates};
+use linerate_model::plan::flow::{BOTTLENECK_IS, FlowPlan, MissingRates};
 use linerate_model::plan::long_path::LongPath;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind, wording};
@@ -43,11 +43,11 @@ pub struct FlowReport {
     pub findings: Vec<Finding>,
     /// Rates of the flow are shown in bits.
     pub in_bits: bool,
-    /// The run whose figures come before data sheets.
+    /// The runs whose figures were taken in place of those of data sheets.
     pub measured: Option<MeasuredOn>,
 }
 
-/// Which runs those were.
+/// Runs whose measured figures a plan takes in place of data sheets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MeasuredOn {
     pub host: String,
@@ -154,7 +154,7 @@ impl FlowReport {
                 facts.push(("give it", plain(answer)));
             }
             None => {
-                let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
+                let bottleneck = plan.sentence.strip_prefix(BOTTLENECK_IS).unwrap_or(&plan.sentence);
                 facts.push(("limited by", plain(bottleneck)));
             }
         }
@@ -254,9 +254,9 @@ impl FlowReport {
     }
 
     fn bound(&self, bound: &Bound) -> String {
-        let cut: Vec<&str> = bound.cut.iter().map(String::as_str).collect();
+        let limited_by: Vec<&str> = bound.cut.iter().map(String::as_str).collect();
         match &bound.bytes_per_second {
-            Fact::Known(rate) => format!("{}, limited by {}", self.show(*rate), wording::ids(&cut)),
+            Fact::Known(rate) => format!("{}, limited by {}", self.show(*rate), wording::ids(&limited_by)),
             Fact::Unknown { why } => why.clone(),
         }
     }
@@ -298,7 +298,8 @@ impl FlowReport {
         ))
     }
 
-    /// What stands on the way and is not in the ceiling: without it a reader takes the ceiling for a promise.
+    /// Resources that the flow crosses and that the ceiling does not count, as their rate is unknown: without this a
+    /// reader takes the ceiling for a promise.
     fn left_out(&self) -> Option<String> {
         let asked = self.plan.missing.iter().flat_map(|missing| &missing.resources).collect::<Vec<_>>();
         if self.plan.ceiling.bytes_per_second.known().is_none() && asked.is_empty() {

@@ -4,11 +4,11 @@
 //! screen.
 
 use super::LABEL;
-use crate::alike::grouped;
 use crate::document::{Block, Labelled, Table, TableRow, alarm, bold, dim, lines, plain};
 use crate::figure::{count, percent, quantity};
 use crate::grid::{Column, Style, name, notes, number};
 use linerate_facts::fact::Fact;
+use linerate_facts::grouping::grouped;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_model::plan::flow::{DataPlane, FlowPlan, NicWorkers};

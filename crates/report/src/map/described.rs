@@ -4,6 +4,7 @@
 use super::parts::{Branch, Chip, Edge, EdgeStyle, Leaf, NodeBox, Part, Picture, joined};
 use super::strip;
 use super::tree::{folded, grouped};
+use linerate_facts::grouping;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_facts::wording::counted;
 use linerate_machine::probe::{PciLink, cpu_list};
@@ -55,15 +56,7 @@ pub(super) fn picture(parts: &MachineParts) -> Picture {
 
 /// Nodes that differ in their numbers alone, as one chip.
 fn alike(nodes: &[NodeBox]) -> Vec<Chip> {
-    let mut groups: Vec<Vec<&NodeBox>> = Vec::new();
-    for node in nodes {
-        let same =
-            |group: &&mut Vec<&NodeBox>| (&group[0].cpu, &group[0].memory) == (&node.cpu, &node.memory);
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(node),
-            None => groups.push(vec![node]),
-        }
-    }
+    let groups = grouping::grouped(nodes, |a, b| (&a.cpu, &a.memory) == (&b.cpu, &b.memory));
     let chip = |group: &Vec<&NodeBox>| {
         let words = group[0].cpu.iter().chain(&group[0].memory).cloned();
         let ids: Vec<u32> = group.iter().filter_map(|node| node.id).collect();

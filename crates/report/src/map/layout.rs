@@ -1,33 +1,37 @@
-//! Where everything stands: nodes side by side, in each the tree on its side with its cards in one column,
-//! strips of chips below. All boxes are placed from sizes alone, none by search, and none overlaps another.
+//! Where each box of the map stands: NUMA nodes side by side; in each node its tree of PCIe from left to right, with the
+//! cards in one column; below the nodes, rows of small boxes (chips). All boxes are placed from sizes alone, none by
+//! search, and none overlaps another. All lengths are in units of the SVG.
 
 use super::parts::{Branch, Leaf, NodeBox, Part, Picture};
 use crate::markup::Rect;
 
-/// Of the whole picture.
+/// The whole picture is at least this wide.
 const LEAST_WIDTH: f64 = 900.0;
-/// Around the picture, and between nodes.
+/// Around the picture.
 pub(super) const MARGIN: f64 = 24.0;
+/// Between nodes.
 const NODE_GAP: f64 = 36.0;
+/// Between a node's edge and what is in it.
 const PADDING: f64 = 18.0;
-/// Host and what it is.
+/// Height of the title: the host's name, and what it is.
 const HEAD: f64 = 64.0;
 /// The bar that joins the nodes, and what is below it.
 pub(super) const BAR: f64 = 26.0;
 const BAR_GAP: f64 = 30.0;
 /// Title line of a node.
 const NODE_TITLE: f64 = 30.0;
-/// The boxes of the processor and the memory.
+/// Widths of the boxes of a node's CPU and its memory, and what is between them.
 pub(super) const CPU_WIDTH: f64 = 236.0;
 pub(super) const MEMORY_WIDTH: f64 = 214.0;
 const MEMORY_GAP: f64 = 112.0;
+/// A line of text in such a box, and what is above and below all lines together.
 const LINE: f64 = 16.0;
 const BOX_PADDING: f64 = 18.0;
-/// Columns of the tree.
+/// Columns of the tree: the line that all roots hang on, roots, switches.
 const SPINE: f64 = 22.0;
 const ROOT_WIDTH: f64 = 104.0;
 const SWITCH_WIDTH: f64 = 78.0;
-/// Room for what stands on an edge.
+/// Length of an edge between two columns: the text of a link stands on it.
 pub(super) const EDGE: f64 = 176.0;
 pub(super) const CARD_WIDTH: f64 = 214.0;
 const LEAF_GAP: f64 = 26.0;
@@ -71,7 +75,7 @@ pub(super) struct PlacedNode<'a> {
     pub roots: Vec<PlacedBranch<'a>>,
 }
 
-/// The whole.
+/// Where all of a picture stands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MapLayout<'a> {
     pub width: f64,
@@ -129,7 +133,7 @@ pub(super) fn layout(picture: &Picture) -> MapLayout<'_> {
     layout
 }
 
-/// Nodes that stand beside each other, as many in each row.
+/// Parts the nodes into rows of like length, so that no row is much wider than [`ROW_WIDTH`].
 fn rows(nodes: &[NodeBox]) -> Vec<Vec<&NodeBox>> {
     let (mut rows, mut used, mut count) = (1, 0.0, 0);
     for node in nodes {
@@ -143,7 +147,7 @@ fn rows(nodes: &[NodeBox]) -> Vec<Vec<&NodeBox>> {
     nodes.chunks(nodes.len().div_ceil(rows).max(1)).map(|row| row.iter().collect()).collect()
 }
 
-/// Switches above each other at the deepest place.
+/// The most switches that are below one another.
 fn switches(branches: &[Branch]) -> usize {
     branches
         .iter()
@@ -181,34 +185,24 @@ fn place_node(node: &NodeBox, x: f64, y: f64) -> PlacedNode<'_> {
         below = placed.bottom() + ROOT_GAP;
         roots.push(placed);
     }
-    let bottom = below - ROOT_GAP + PADDING;
-    PlacedNode {
-        node,
-        rect: Rect { x, y, width: node_width(node), height: bottom - y },
-        cpu: top,
-        memory,
-        roots,
-    }
+    let rect = Rect { x, y, width: node_width(node), height: below - ROOT_GAP + PADDING - y };
+    PlacedNode { node, rect, cpu: top, memory, roots }
 }
 
 /// A branch whose box begins at `x`, or at `cards` where it is a card.
 fn place(branch: &Branch, x: f64, cards: f64, y: f64) -> PlacedBranch<'_> {
     if branch.part == Part::Card {
         let tall = |leaf: &Leaf| LEAF_HEIGHT + if leaf.used.is_some() { USE_LINE } else { 0.0 };
-        let leaves = branch.leaves.iter().map(|leaf| tall(leaf) + LEAF_ROW).sum::<f64>() - LEAF_ROW;
-        let rect = Rect { x: cards, y, width: CARD_WIDTH, height: CARD_HEIGHT.max(leaves) };
-        let mut next = rect.middle() - leaves / 2.0;
+        let all_leaves = branch.leaves.iter().map(|leaf| tall(leaf) + LEAF_ROW).sum::<f64>() - LEAF_ROW;
+        let rect = Rect { x: cards, y, width: CARD_WIDTH, height: CARD_HEIGHT.max(all_leaves) };
+        let mut next = rect.middle() - all_leaves / 2.0;
         let leaf = |leaf: &Leaf| {
             let place = Rect { x: rect.right() + LEAF_GAP, y: next, width: LEAF_WIDTH, height: tall(leaf) };
             next = place.bottom() + LEAF_ROW;
             place
         };
-        return PlacedBranch {
-            branch,
-            rect,
-            leaves: branch.leaves.iter().map(leaf).collect(),
-            below: Vec::new(),
-        };
+        let leaves = branch.leaves.iter().map(leaf).collect();
+        return PlacedBranch { branch, rect, leaves, below: Vec::new() };
     }
     let width = if branch.part == Part::Root { ROOT_WIDTH } else { SWITCH_WIDTH };
     let mut at = y;

@@ -2,8 +2,10 @@
 //! by its number.
 //!
 //! `store` is the folder and its bounds, `reference` is how a result is named on the command line (`@-1`,
-//! `@disk-1`, or a file), and `linerate list` has one line for each, the newest last, next to the prompt.
+//! `@disk-1`, or a file), `earlier` finds what a new result is set beside. `linerate list` has one line for
+//! each result, the newest last, next to the prompt.
 
+mod earlier;
 mod reference;
 mod store;
 
@@ -13,13 +15,14 @@ use crate::grid::{Column, Style, notes, number, text};
 use crate::json;
 use crate::stage::sentence;
 use crate::verdict::verdict;
+pub use earlier::{newest_two, read_before, read_of_host, read_quiet_of};
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::run::Run;
 use linerate_model::plan::wording::in_words;
 use linerate_model::verdict::Verdict;
 use reference::parse;
-pub use reference::{newest_two, read, read_before, read_of_host, read_quiet_of};
+pub use reference::read;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io;

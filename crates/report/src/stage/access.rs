@@ -5,11 +5,11 @@
 use super::matrix::matrix;
 use super::outcome;
 use super::scaling::{self, Scalability, ScalabilityRow, scalability};
-use crate::alike::grouped;
 use crate::document::{Block, Cell, Media, Part, Table, TableRow, Text, dim, plain};
 use crate::figure::{Figure, Unit, operations_word, percent, quantity, seconds_word, spread};
 use crate::grid::{Column, name, number, text};
 use crate::markup::html;
+use linerate_facts::grouping::grouped;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;

@@ -4,11 +4,11 @@
 //! What RDMA moved is set beside what its NIC's rate leaves, and beside TCP.
 
 use super::{ledger, streams};
-use crate::alike::{distinct, grouped};
 use crate::document::{Block, Media, Part, Table, TableRow, bold, dim, facts, plain};
 use crate::figure::{percent, quantity, seconds_word};
 use crate::grid::{Column, headed, name, notes as remarks_of, number, text};
 use linerate_facts::fact::Fact;
+use linerate_facts::grouping::{distinct, grouped};
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};

@@ -2,11 +2,11 @@
 //! workers, transfer size and layout. What a file system takes: the same job on the block device, then through
 //! each file system on it, in rate and in CPU time.
 
-use crate::alike::grouped;
 use crate::document::{Block, Part, Table, TableRow};
 use crate::figure::{Unit, percent, quantity, spread};
 use crate::grid::{Column, name, number, text};
 use crate::job_words;
+use linerate_facts::grouping::grouped;
 use linerate_facts::printable::printable;
 use linerate_facts::wording::counted;
 use linerate_measure::measure::access::{AccessJob, AccessResult, ScalingCurve, title};

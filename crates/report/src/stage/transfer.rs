@@ -1,4 +1,5 @@
-//! A transfer of files: how fast, what limited it, and what this host showed meanwhile.
+//! The section on a transfer of files: how long its streams waited for the network and for the disks, and how busy disks,
+//! NICs and CPUs of this host were. How fast it was and what limited it is above, as of every stage.
 
 use super::access;
 use crate::document::{Block, Media, Part, facts};
@@ -15,7 +16,7 @@ pub(super) fn parts(run: &Run) -> Vec<Part<'_>> {
     vec![part, Part { on: Media::Page, ..access::figures(&run.measurements) }]
 }
 
-/// What was observed, each with its label.
+/// Each figure with its label.
 fn figures(measurement: &Measurement) -> Vec<(&'static str, String)> {
     let mut figures = vec![("streams", streams(measurement))];
     figures.extend(measurement.devices.iter().map(|disk| ("disk", device(disk))));

@@ -98,7 +98,7 @@ impl CpuTakers {
                     let limit = &self.taker(cpu, now)?.limit;
                     limit.open(rate, now, until);
                     // It pays first: who asks for a new slot all the time gets no more than others.
-                    limit.read(PIECE.as_nanos() as usize, now);
+                    limit.charge_read(PIECE.as_nanos() as usize, now);
                 }
             }
         }
@@ -157,7 +157,7 @@ mod tests {
     fn takes(takers: &CpuTakers, seconds: f64) -> bool {
         let now = later(seconds);
         let may = takers.by_cpu.values().find(|taker| taker.limit.next_read(now).is_none());
-        may.inspect(|taker| taker.limit.read(PIECE.as_nanos() as usize, now)).is_some()
+        may.inspect(|taker| taker.limit.charge_read(PIECE.as_nanos() as usize, now)).is_some()
     }
 
     /// CPU time taken in these thousandths of a second, as a part of it.

@@ -36,7 +36,7 @@ pub fn take_cpu(
                 continue;
             }
             let used = compute(PIECE).as_nanos() as u64;
-            limit.read(PIECE.as_nanos() as usize, clock::now());
+            limit.charge_read(PIECE.as_nanos() as usize, clock::now());
             taken.fetch_add(used, Ordering::Relaxed);
         }
     })

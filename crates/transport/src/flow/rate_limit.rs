@@ -1,21 +1,18 @@
-//! The most that may move: what was moved beyond a rate is a debt, which time pays off. Somebody else sets the
-//! rate of an allowance; all workers of a flow together keep to a limit that the user sets, beside a server's
-//! other work.
+//! The most that may move in a second: an [`Allowance`] is one rate, a [`RateLimit`] two of them, for what all workers of a
+//! flow together read and send.
 //!
-//! An allowance is the leaky bucket of ITU-T I.371 as virtual scheduling (GCRA): one moment, until which
-//! everything moved so far has been paid. Several threads charge one allowance without a lock, and one may set
-//! what it allows.
+//! What was moved beyond a rate is a debt, which time pays off. An allowance is the leaky bucket of ITU-T I.371 as virtual
+//! scheduling (GCRA): it keeps the one moment until which everything moved so far has been paid. Any number of threads
+//! charge it without a lock while another one sets its rate.
 //!
-//! Under a limit what is read is paid when it is asked for, what is sent when it is handed to the kernel, each
-//! out of an allowance that all workers share. The two are of the same rate, so that a flow goes at it and
-//! neither end is ever flooded, at its start neither.
+//! Under a limit a read is charged when it is asked for, a send when it is handed to the kernel. Both allowances have the
+//! same rate, so that neither end is flooded, not even at the start, when reads could run ahead.
 
 use linerate_system::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// No debt lasts longer: who moved a gigabyte in a blink under a limit of a megabit would else be shut out
-/// for hours.
+/// No debt lasts longer: a gigabyte at once under a limit of a megabit per second would else stop a flow for hours.
 pub(crate) const LONGEST_DEBT: Duration = Duration::from_secs(30);
 /// What a sleeper who reads by an allowance may catch up.
 pub(crate) const CATCH_UP: Duration = Duration::from_millis(20);
@@ -175,12 +172,12 @@ impl RateLimit {
     }
 
     /// So much was asked for.
-    pub(crate) fn read(&self, bytes: usize, now: Instant) {
+    pub(crate) fn charge_read(&self, bytes: usize, now: Instant) {
         self.reads.charge(bytes as u64, now);
     }
 
     /// So much was handed over.
-    pub(crate) fn sent(&self, bytes: usize, now: Instant) {
+    pub(crate) fn charge_send(&self, bytes: usize, now: Instant) {
         self.sends.charge(bytes as u64, now);
     }
 

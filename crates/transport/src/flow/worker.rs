@@ -4,11 +4,17 @@
 //! Generic over `Queue`, so that the same loop runs on io_uring, on threads and on the seeded fake with its
 //! faults.
 
+mod error;
+mod file_sender;
+mod send;
+
 use super::counters::WorkerCounters;
 use super::rate_limit::RateLimit;
 use super::source::{Piece, ReadAhead, Source};
 use super::udp::UdpSender;
+pub use error::WorkerError;
 use error::sink_error;
+pub use file_sender::FileSender;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::clock;
 use linerate_system::counters::thread_cpu;
@@ -20,18 +26,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-mod error;
-mod file_sender;
-mod send;
-
-pub use error::WorkerError;
-pub use file_sender::FileSender;
-
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
 /// Ctrl-C ends within a second: what is still in flight after this is cancelled by the ring's end.
 const DRAIN_WAIT: Duration = Duration::from_millis(600);
-/// Index of the file and of the socket among the queue's files.
+/// Index of the first of the queue's files: the source's, or the socket where memory is sent.
 pub const FILE: usize = 0;
 
 /// Where a worker's bytes go.
@@ -106,18 +105,18 @@ struct Sending {
 /// Looks at what went out.
 type Look<'a> = &'a mut dyn FnMut(&[u8]);
 
-/// A worker at work.
-struct Work<'a, Q: Queue + ?Sized> {
+/// A worker with what its loop needs: the queue, the blocks, and how far it is.
+struct WorkerLoop<'a, Q: Queue + ?Sized> {
     worker: Worker<'a>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
-    state: &'a mut WorkState,
+    state: &'a mut LoopState,
     look: Option<Look<'a>>,
 }
 
-/// How far it is.
+/// How far the loop of a worker is.
 #[derive(Debug)]
-struct WorkState {
+struct LoopState {
     blocks: VecDeque<Block>,
     ahead: ReadAhead,
     /// What each block of the pool was asked for, by its number.
@@ -135,7 +134,7 @@ struct WorkState {
 impl<'a> Worker<'a> {
     /// Runs until `stop`, then lets what is in flight come home.
     pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), WorkerError> {
-        let mut state = WorkState::new(&self, queue, pool);
+        let mut state = LoopState::new(&self, queue, pool);
         let mut work = self.begin(queue, pool, &mut state);
         let result = work.turn_until_stopped();
         let drained = work.drain();
@@ -151,20 +150,20 @@ impl<'a> Worker<'a> {
         self,
         queue: &'q mut Q,
         pool: &'q mut Pool,
-        state: &'q mut WorkState,
-    ) -> Work<'q, Q>
+        state: &'q mut LoopState,
+    ) -> WorkerLoop<'q, Q>
     where
         'a: 'q,
     {
-        Work { worker: self, queue, pool, state, look: None }
+        WorkerLoop { worker: self, queue, pool, state, look: None }
     }
 }
 
-impl WorkState {
+impl LoopState {
     /// Nothing asked for yet.
     fn new<Q: Queue + ?Sized>(worker: &Worker<'_>, queue: &Q, pool: &Pool) -> Self {
         let blocks = pool.blocks();
-        WorkState {
+        LoopState {
             digest: worker.verify.then(|| linerate_sums::Crc::new(linerate_sums::CrcAlgorithm::Crc64Nvme)),
             last_completion: queue.now(),
             pieces: vec![Piece::default(); blocks],
@@ -179,7 +178,7 @@ impl WorkState {
     }
 }
 
-impl<Q: Queue + ?Sized> Work<'_, Q> {
+impl<Q: Queue + ?Sized> WorkerLoop<'_, Q> {
     fn turn_until_stopped(&mut self) -> Result<(), WorkerError> {
         let mut done = Vec::with_capacity(self.pool.blocks());
         while !self.worker.stop.load(Ordering::Relaxed) {
@@ -210,7 +209,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
             let (number, Piece { offset, length, .. }) = (lease.number(), piece);
             self.state.pieces[number] = piece;
             if let Some(limit) = self.worker.rate_limit {
-                limit.read(length, self.queue.now());
+                limit.charge_read(length, self.queue.now());
             }
             self.queue.submit(lease, Transfer { action: Action::Read, file: FILE, offset, from: 0, length });
             if !matches!(self.worker.sink, Sink::Null { .. }) {
@@ -229,9 +228,9 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         self.queue.in_flight() - usize::from(self.state.sending.is_some()) - self.state.lent.count()
     }
 
-    /// Of a wait that begins now, the part that is the sink's, 0 to 1. With something to send, or being sent, it is all
-    /// of it. Where the device has so many blocks that fewer are read than could be, it is the share of the reads that
-    /// is missing: the source is slow only at what it was asked for.
+    /// The part of a wait that begins now which counts as waiting for the sink, 0 to 1; the rest is for the source. All of
+    /// it while something is being sent or could be. Else, while sends without a copy hold so many blocks that fewer are
+    /// read than could be, the share of the reads that is missing: the source is slow only at what it was asked for.
     fn part_of_sink(&self) -> f64 {
         if self.state.sending.is_some() || matches!(self.state.blocks.front(), Some(Block::Ready { .. })) {
             return 1.0;

@@ -139,13 +139,8 @@ fn fits(pattern: &Path, path: &Path) -> bool {
 
 /// A file of one device that nothing else names; an empty name for the whole machine.
 fn spot(name: &str, path: PathBuf) -> Spot {
-    Spot {
-        name: name.into(),
-        of: name.into(),
-        queue: None,
-        place: SettingPlace::Attribute(path),
-        device: None,
-    }
+    let place = SettingPlace::Attribute(path);
+    Spot { name: name.into(), of: name.into(), queue: None, place, device: None }
 }
 
 fn each_nic(facts: &GoalFacts, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {

@@ -263,7 +263,7 @@ impl JournalState {
         if self.steps.len() + entries.len() > MOST_ENTRIES {
             return Err(Damage(format!("it announces more than {MOST_ENTRIES} settings")));
         }
-        if self.steps.iter().any(|before| !before.host.is(host)) {
+        if self.steps.iter().any(|before| !before.host.is_same_machine(host)) {
             return Err(Damage("it is of two machines".into()));
         }
         self.steps.extend(entries.into_iter().map(|entry| Followed {
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(held.read().expect("read"), (vec![Record::Intent { n: 0 }, Record::Intent { n: 0 }], 0));
         std::fs::write(held.path(), [b"x\n", &first[..]].concat()).expect("written");
         let damaged = held.read().expect_err("damaged").to_string();
-        assert!(damaged.contains("line 1 is damaged"), "{damaged}");
+        assert!(damaged.contains("line 1 cannot be used"), "{damaged}");
         std::fs::write(held.path(), &first).expect("written");
         held.put_aside().expect("moved");
         assert_eq!(held.read().expect("read"), (vec![], 0));

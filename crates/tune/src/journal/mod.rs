@@ -64,7 +64,7 @@ pub struct Host {
 
 impl Host {
     /// The same machine and namespace.
-    pub fn is(&self, other: &Host) -> bool {
+    pub fn is_same_machine(&self, other: &Host) -> bool {
         let same = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
         same(&self.machine, &other.machine) && self.namespace == other.namespace
     }
@@ -147,8 +147,8 @@ impl<'a> Journal<'a> {
         let line = journal_line(&record).map_err(|why| Failure::Lacks(format!("the journal: {why}")))?;
         self.log.append(&line).map_err(|error| {
             Failure::Lacks(format!(
-                "the journal cannot be written ({error}); nothing more was changed. Free \
-                                    some space, then: linerate tune undo"
+                "the journal cannot be written ({error}); nothing more was changed. Free some space, then: linerate \
+                 tune undo"
             ))
         })?;
         self.state.add(record).map_err(|damage| Failure::Lacks(format!("the journal: {damage}")))
@@ -176,8 +176,8 @@ pub struct Damage(pub String);
 /// Why a line is not a record.
 #[derive(Debug, Error)]
 enum LineError {
-    #[error("no text")]
-    NoText,
+    #[error("not UTF-8")]
+    NotUtf8,
     #[error("cut short")]
     CutShort,
     #[error("no checksum")]
@@ -204,8 +204,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), Damage> {
         let last = good + piece.len() == bytes.len();
         match record(piece) {
             Ok(record) => records.push(record),
-            Err(_) if last => break,
-            Err(why) => return Err(Damage(format!("line {} is damaged ({why})", index + 1))),
+            // A whole line of another version was finished, so that what it announces may have been done.
+            Err(why) if last && !matches!(why, LineError::OtherForm { .. }) => break,
+            Err(why) => return Err(Damage(format!("line {} cannot be used ({why})", index + 1))),
         }
         good += piece.len();
     }
@@ -213,7 +214,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), Damage> {
 }
 
 fn record(piece: &[u8]) -> Result<Record, LineError> {
-    let text = std::str::from_utf8(piece).map_err(|_| LineError::NoText)?;
+    let text = std::str::from_utf8(piece).map_err(|_| LineError::NotUtf8)?;
     let text = text.strip_suffix('\n').ok_or(LineError::CutShort)?;
     let (stored_sum, json) = text.split_once(' ').ok_or(LineError::NoChecksum)?;
     if stored_sum != format!("{:08x}", sum(json.as_bytes())) {
@@ -289,5 +290,19 @@ mod tests {
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);
         }
+    }
+
+    #[test]
+    fn a_last_line_of_another_version_is_never_taken_as_cut_short() {
+        let (version, started) = ("9.0.0".into(), String::new());
+        let newer = Record::Begin {
+            schema: SCHEMA + 1,
+            version,
+            started,
+            host: Host::default(),
+            entries: Vec::new(),
+        };
+        let damage = parse(&written(&[Record::Intent { n: 0 }, newer])).expect_err("it cannot be followed");
+        assert!(damage.0.starts_with("line 2 cannot be used") && damage.0.contains("9.0.0"), "{damage}");
     }
 }

@@ -1,7 +1,7 @@
-//! How a screen does at this moment, for anyone who looks on while it runs.
+//! What a screen receives and shows at this moment, for anyone who looks on while it runs.
 //!
-//! The screen's thread leaves a new value here a few times a second and never waits for a reader; rates are
-//! of the last second.
+//! The screen's thread leaves a new snapshot here a few times a second and does not wait until a reader has drawn it; rates
+//! are of the last second.
 
 use super::deadline::{nanos, time};
 use super::link::Link;
@@ -38,7 +38,7 @@ pub enum ScreenState {
 
 /// A screen at one moment.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct ScreenSnapshot {
     pub listen: SocketAddr,
     pub state: ScreenState,
     /// Counts since the start.
@@ -56,54 +56,54 @@ pub struct Live {
     pub skew_ms: Option<f64>,
     /// The same of the slowest frame in a hundred.
     pub skew_p99_ms: Option<f64>,
-    /// Why there is no way to the server, where one was named.
+    /// Why there is no connection to the server, where one was named.
     pub problem: Option<String>,
 }
 
-/// Where the newest lies.
+/// The newest snapshot of a screen, which its thread replaces.
 #[derive(Clone, Debug, Default)]
-pub struct Glass(Arc<Mutex<Option<Live>>>);
+pub struct LatestScreen(Arc<Mutex<Option<ScreenSnapshot>>>);
 
-impl Glass {
+impl LatestScreen {
     /// The newest; none before the first.
-    pub fn newest(&self) -> Option<Live> {
+    pub fn newest(&self) -> Option<ScreenSnapshot> {
         lock(&self.0).clone()
     }
 
-    fn show(&self, live: Live) {
-        *lock(&self.0) = Some(live);
+    fn replace(&self, snapshot: ScreenSnapshot) {
+        *lock(&self.0) = Some(snapshot);
     }
 }
 
-/// Makes the values, on the screen's thread.
+/// Makes the snapshots, on the screen's thread.
 #[derive(Debug)]
-pub(super) struct Viewer {
-    glass: Glass,
+pub(super) struct ScreenPublisher {
+    latest: LatestScreen,
     listen: SocketAddr,
     /// When, bytes, and frames that were put on the screen.
     counted: VecDeque<(Instant, u64, u64)>,
 }
 
-impl Viewer {
-    pub(crate) fn new(listen: SocketAddr) -> Viewer {
-        Viewer { glass: Glass::default(), listen, counted: VecDeque::new() }
+impl ScreenPublisher {
+    pub(crate) fn new(listen: SocketAddr) -> ScreenPublisher {
+        ScreenPublisher { latest: LatestScreen::default(), listen, counted: VecDeque::new() }
     }
 
-    /// Where its values can be seen.
-    pub(crate) fn glass(&self) -> Glass {
-        self.glass.clone()
+    /// Where its snapshots can be read.
+    pub(crate) fn latest(&self) -> LatestScreen {
+        self.latest.clone()
     }
 
-    /// Tells how it goes; costs something only where somebody looks.
+    /// Leaves a new snapshot; costs something only where somebody looks.
     pub(crate) fn show(&mut self, screen: &Screen, report: &ScreenReport, link: Option<&Link>, now: Instant) {
-        if Arc::strong_count(&self.glass.0) == 1 {
+        if Arc::strong_count(&self.latest.0) == 1 {
             return;
         }
         let (bytes_per_second, frames_per_second) =
             self.rates(now, report.bytes, screen.tally.presented_frames());
         let latency_ms = screen.deadlines.due(0) as f64 / 1e6;
         let problem = link.and_then(Link::problem);
-        self.glass.show(Live {
+        self.latest.replace(ScreenSnapshot {
             listen: self.listen,
             state: state(screen, problem.is_none(), nanos(clock::date())),
             report: report.clone(),
@@ -155,19 +155,19 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_last_second_and_only_for_who_looks() {
-        let mut viewer = Viewer::new("127.0.0.1:5004".parse().expect("an address"));
+        let mut publisher = ScreenPublisher::new("127.0.0.1:5004".parse().expect("an address"));
         let begin = Instant::now();
         let after = |millis| begin + Duration::from_millis(millis);
-        assert_eq!(viewer.rates(begin, 0, 0), (0.0, 0.0));
-        assert_eq!(viewer.rates(after(250), 1000, 6), (4000.0, 24.0));
+        assert_eq!(publisher.rates(begin, 0, 0), (0.0, 0.0));
+        assert_eq!(publisher.rates(after(250), 1000, 6), (4000.0, 24.0));
         for quarter in 2..=40 {
-            viewer.rates(after(quarter * 250), quarter * 1000, quarter * 6);
+            publisher.rates(after(quarter * 250), quarter * 1000, quarter * 6);
         }
-        assert_eq!(viewer.rates(after(10_250), 41_000, 246), (4000.0, 24.0));
+        assert_eq!(publisher.rates(after(10_250), 41_000, 246), (4000.0, 24.0));
         // It stops: after a second nothing is left of it.
         let rates: Vec<_> =
-            (42..47).map(|quarter| viewer.rates(after(quarter * 250), 41_000, 246).0).collect();
+            (42..47).map(|quarter| publisher.rates(after(quarter * 250), 41_000, 246).0).collect();
         assert_eq!(rates, [3000.0, 2000.0, 1000.0, 0.0, 0.0]);
-        assert!(viewer.counted.len() < 8);
+        assert!(publisher.counted.len() < 8);
     }
 }

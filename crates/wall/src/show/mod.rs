@@ -31,7 +31,7 @@ pub use describe::{Description, DescriptionError, describe};
 use hdrhistogram::Histogram;
 use linerate_facts::failure::Failure;
 pub use link::ServerSpec;
-pub use live::{Glass, Live, ScreenState};
+pub use live::{LatestScreen, ScreenSnapshot, ScreenState};
 pub use run::{Finished, Listening};
 pub use screen::Screen;
 use serde::{Deserialize, Serialize};

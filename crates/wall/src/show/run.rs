@@ -5,7 +5,7 @@
 
 use super::deadline::nanos;
 use super::link::{Link, ServerSpec};
-use super::live::{Glass, Viewer};
+use super::live::{LatestScreen, ScreenPublisher};
 use super::screen::Screen;
 use super::socket::{Ear, Nap};
 use super::summary::ScreenSummary;
@@ -32,7 +32,7 @@ pub struct Listening {
     ear: Ear,
     screen: Screen,
     listen: SocketAddr,
-    viewer: Viewer,
+    publisher: ScreenPublisher,
 }
 
 impl Listening {
@@ -41,7 +41,8 @@ impl Listening {
         let frame_bytes = spec.size.map(|size| size.frame_bytes());
         let ear = Ear::open(spec.listen, spec.interface.as_deref(), frame_bytes)?;
         let listen = ear.address().unwrap_or(spec.listen);
-        Ok(Listening { ear, screen: Screen::new(spec, outputs), listen, viewer: Viewer::new(listen) })
+        let (screen, publisher) = (Screen::new(spec, outputs), ScreenPublisher::new(listen));
+        Ok(Listening { ear, screen, listen, publisher })
     }
 
     /// Its server, where it came after the socket: it says what to expect, and hears reports.
@@ -55,14 +56,14 @@ impl Listening {
     }
 
     /// How it does while it works.
-    pub fn glass(&self) -> Glass {
-        self.viewer.glass()
+    pub fn latest(&self) -> LatestScreen {
+        self.publisher.latest()
     }
 
     /// Works until its end or until `stop`.
     pub fn run(self, stop: &Stop) -> Result<Finished, Failure> {
         let cpu = thread_cpu();
-        let Listening { ear, screen, listen, viewer } = self;
+        let Listening { ear, screen, listen, publisher } = self;
         let link = match (&screen.order.server, screen.tile) {
             (Some(server), Some(tile)) => {
                 let started = Link::start(server.clone(), tile);
@@ -73,7 +74,7 @@ impl Listening {
         let naps = Nap::new(ear.granted().bytes);
         let begun = clock::now();
         let mut work =
-            ScreenWork { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
+            ScreenWork { ear, screen, link, publisher, naps, begun, reported: begun, messages: Vec::new() };
         // What came until then is reported also when an output has gone.
         let failure = work.go(stop).err();
         work.screen.finish();
@@ -108,7 +109,7 @@ struct ScreenWork {
     ear: Ear,
     screen: Screen,
     link: Option<Link>,
-    viewer: Viewer,
+    publisher: ScreenPublisher,
     naps: Nap,
     begun: Instant,
     reported: Instant,
@@ -202,7 +203,7 @@ impl ScreenWork {
             self.screen.look_again(nanos(clock::date()));
             let report = self.screen.report();
             self.screen.tell(&report);
-            self.viewer.show(&self.screen, &report, self.link.as_ref(), self.reported);
+            self.publisher.show(&self.screen, &report, self.link.as_ref(), self.reported);
             if let Some(link) = &self.link {
                 link.report(report);
             }

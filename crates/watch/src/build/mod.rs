@@ -9,9 +9,7 @@ mod queues;
 use super::bottleneck;
 use super::model::{Moment, SCHEMA};
 use super::sample::{WatchSample, WatchSpec};
-use super::sources::{
-    Details, DriverReading, FileError, FileReading, KernelReading, NetworkReading, TimedValue,
-};
+use super::sources::{Details, DriverReading, FileError, FileReading, KernelReading, NetworkReading};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::usage::Throttle;
@@ -50,9 +48,12 @@ impl<T> Pair<T> {
         self.now.as_deref()
     }
 
-    /// Something of both readings.
-    fn both<'a, U>(&'a self, part: impl Fn(&'a T) -> Option<&'a U>) -> (Option<&'a U>, Option<&'a U>) {
-        (self.before.as_deref().and_then(&part), self.now.as_deref().and_then(&part))
+    /// A table of both readings; none where the newest does not have it.
+    fn readings<'a, U>(&'a self, table: impl Fn(&'a T) -> &'a FileReading<U>) -> Option<Readings<'a, U>> {
+        let now = table(self.now.as_deref()?).as_ref().ok()?;
+        let before = self.before.as_deref().and_then(|before| table(before).as_ref().ok());
+        let before = before.and_then(|before| Some((&before.value, Elapsed::between(before.at, now.at)?)));
+        Some(Readings { before, now: &now.value })
     }
 
     /// Of a source that must answer each time and did not: what it said is too old for rates.
@@ -67,17 +68,16 @@ struct Readings<'a, T> {
     now: &'a T,
 }
 
-impl<'a, T> Readings<'a, T> {
-    fn of(before: Option<&'a TimedValue<T>>, now: Option<&'a TimedValue<T>>) -> Option<Self> {
-        let now = now?;
-        let before = before.and_then(|before| Some((&before.value, Elapsed::between(before.at, now.at)?)));
-        Some(Readings { before, now: &now.value })
+impl<T> Readings<'_, T> {
+    /// The time between them.
+    fn span(&self) -> Option<Elapsed> {
+        self.before.map(|(_, elapsed)| elapsed)
     }
 }
 
 /// Makes moments; keeps what they are compared with.
 #[derive(Debug)]
-pub struct Builder {
+pub struct MomentBuilder {
     host: String,
     nics: Vec<String>,
     disks: Vec<String>,
@@ -89,15 +89,16 @@ pub struct Builder {
     drivers: Pair<DriverReading>,
     details: Pair<Details>,
     energy: energy::Meters,
+    /// The highest rate that each disk has shown, bytes per second.
     best: BTreeMap<String, f64>,
     links: devices::Links,
     drops: drops::Drops,
 }
 
-impl Builder {
+impl MomentBuilder {
     /// For a host of this name.
     pub fn new(host: String, spec: &WatchSpec) -> Self {
-        Builder {
+        MomentBuilder {
             host,
             nics: spec.nics.clone(),
             disks: spec.disks.clone(),
@@ -157,22 +158,15 @@ impl Builder {
 
     /// Between the readings of the CPUs' times, else of the interfaces.
     fn interval_ms(&self) -> f64 {
-        let (before, now) = self.kernel.both(|reading| reading.stat.as_ref().ok());
-        let kernel = Readings::of(before, now).and_then(|both| both.before.map(|(_, span)| span));
-        let network = || {
-            let (before, now) = self.network.both(|reading| reading.nics.as_ref().ok());
-            Readings::of(before, now)?.before.map(|(_, span)| span)
-        };
+        let kernel = self.kernel.readings(|reading| &reading.stat).and_then(|stat| stat.span());
+        let network = || self.network.readings(|reading| &reading.nics)?.span();
         kernel.or_else(network).map_or(0.0, |span| (span.seconds() * 1e6).round() / 1e3)
     }
 
     fn kernel_sections(&mut self, moment: &mut Moment, details: &Details) {
-        let (before, now) = self.interrupts.both(|table| table.as_ref().ok());
-        let interrupts = Readings::of(before, now);
-        let (before, now) = self.kernel.both(|reading| reading.stat.as_ref().ok());
-        if let Some(stat) = Readings::of(before, now) {
-            let (before, now) = self.kernel.both(|reading| reading.softirqs.as_ref().ok());
-            let softirqs = Readings::of(before, now);
+        let interrupts = self.interrupts.readings(|table| table);
+        if let Some(stat) = self.kernel.readings(|reading| &reading.stat) {
+            let softirqs = self.kernel.readings(|reading| &reading.softirqs);
             moment.cpus = host::cpus(&stat, softirqs.as_ref(), interrupts.as_ref(), &details.nodes);
             moment.cpus.throttled_share = self.throttled();
         }
@@ -184,20 +178,17 @@ impl Builder {
                 reading.memory.as_ref().map(|memory| host::memory(&memory.value)).unwrap_or_default();
             moment.pressure = host::pressure(self.kernel.before.as_deref(), reading);
         }
-        let (before, now) = self.disk_counters.both(|table| table.as_ref().ok());
-        if let Some(readings) = Readings::of(before, now) {
+        if let Some(readings) = self.disk_counters.readings(|table| table) {
             moment.disks = devices::disks(&readings, details, &self.disks, &mut self.best);
         }
     }
 
     fn network_sections(&mut self, moment: &mut Moment, details: &Details) {
-        let (before, now) = self.network.both(|reading| reading.nics.as_ref().ok());
-        if let Some(readings) = Readings::of(before, now) {
+        if let Some(readings) = self.network.readings(|reading| &reading.nics) {
             let drivers = (self.drivers.before.as_deref(), self.drivers.now());
             moment.nics = devices::nics(&readings, drivers, &moment.irqs, details, &self.nics);
         }
-        let (before, now) = self.network.both(|reading| reading.softnet.as_ref().ok());
-        if let Some(readings) = Readings::of(before, now) {
+        if let Some(readings) = self.network.readings(|reading| &reading.softnet) {
             moment.softnet = drops::softnet(&readings);
         }
         if let Some(now) = self.network.now() {
@@ -232,7 +223,7 @@ impl Builder {
             }
         };
         if let Some(reading) = self.kernel.now() {
-            add("processors", reading.stat.as_ref().err());
+            add("CPUs", reading.stat.as_ref().err());
             add("softirqs", reading.softirqs.as_ref().err());
             add("memory", reading.memory.as_ref().err());
             // Without PSI there is no such file, and a kernel may lack `irq` alone.

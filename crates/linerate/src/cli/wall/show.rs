@@ -12,8 +12,9 @@ use linerate_system::counters::process_cpu;
 use linerate_system::stop::Stop;
 use linerate_transport::agent::Key;
 use linerate_wall::show::{
-    Description, Finished, Glass, Listening, Live, Output as FrameOutput, Raw, ScreenEnd, ScreenSpec,
-    ScreenSummary, ScreenWindow, ScreenWindowSpec, ServerSpec, ShowSummary, WindowPlacement, describe,
+    Description, Finished, LatestScreen, Listening, Output as FrameOutput, Raw, ScreenEnd, ScreenSnapshot,
+    ScreenSpec, ScreenSummary, ScreenWindow, ScreenWindowSpec, ServerSpec, ShowSummary, WindowPlacement,
+    describe,
 };
 use linerate_watch::terminal::size_or_usual;
 use ratatui::text::Line;
@@ -86,7 +87,7 @@ pub(super) fn run(
     output: &Output,
     at_end: impl Fn(&Result<Finished, Failure>) + Sync,
 ) -> Result<Vec<Finished>, Failure> {
-    let view = View::of(screens.iter().map(Listening::glass).collect(), json);
+    let view = View::of(screens.iter().map(Listening::latest).collect(), json);
     let (at_end, over) = (&at_end, Stop::new());
     std::thread::scope(|scope| {
         let threads: Vec<_> = screens
@@ -236,13 +237,13 @@ const VIEW_EVERY: Duration = Duration::from_millis(500);
 
 /// The view, and what it looks at.
 struct View {
-    glasses: Vec<Glass>,
+    screens: Vec<LatestScreen>,
 }
 
 impl View {
     /// Where standard error is not a terminal, or the result is a program's, nothing is shown.
-    fn of(glasses: Vec<Glass>, json: bool) -> Option<View> {
-        (!json && stderr().is_terminal()).then_some(View { glasses })
+    fn of(screens: Vec<LatestScreen>, json: bool) -> Option<View> {
+        (!json && stderr().is_terminal()).then_some(View { screens })
     }
 
     /// Draws until it is over.
@@ -263,13 +264,13 @@ impl View {
     }
 
     fn draw(&self, status_lines: &StatusLines) -> io::Result<()> {
-        let screens: Vec<Live> = self.glasses.iter().filter_map(Glass::newest).collect();
-        if screens.is_empty() {
+        let snapshots: Vec<ScreenSnapshot> = self.screens.iter().filter_map(LatestScreen::newest).collect();
+        if snapshots.is_empty() {
             return Ok(());
         }
         let (width, height) = size_or_usual(stderr());
         // The line below the view is the cursor's.
-        let view = wall_screens::live(&screens, width, height.saturating_sub(1).max(1));
+        let view = wall_screens::live(&snapshots, width, height.saturating_sub(1).max(1));
         status_lines.draw(&[], &view.lines().map(Line::from).collect::<Vec<_>>())
     }
 }

@@ -59,11 +59,7 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
             continue;
         }
         let session = AgentSession::connect(address, &running.key).expect("a session");
-        assert_eq!(
-            session.hello().interface.as_deref(),
-            Some("lo"),
-            "mapped addresses are looked up as IPv4"
-        );
+        assert_eq!(session.hello().interface.as_deref(), Some("lo"), "mapped addresses are taken as IPv4");
         let opened = session.open(workers(&[Protocol::Udp])).expect("opened");
         let udp = UdpSocket::bind((local, 0)).expect("a socket");
         udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -67,11 +67,11 @@ fn unlike_machines_and_lonely_rows_are_reported() {
     let runs = [saved("a", before), saved("b", other)];
     let comparison = compared(&runs);
     let what: Vec<&str> = comparison.unlike.iter().map(|fact| fact.what.as_str()).collect();
-    assert_eq!(what, ["processor", "kernel"]);
+    assert_eq!(what, ["CPU model", "kernel"]);
     assert_eq!(comparison.only.len(), 1);
     let screen = report::compare_terminal(&comparison, 100, false);
     assert!(
-        screen.contains("unlike machines: a difference may be theirs\n  processor: A CPU | Another CPU\n"),
+        screen.contains("unlike machines: a difference may be theirs\n  CPU model: A CPU | Another CPU\n"),
         "{screen}"
     );
     assert!(screen.contains("only in after: sequential read, 64 workers, 4 KiB"), "{screen}");

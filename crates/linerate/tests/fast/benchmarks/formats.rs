@@ -124,6 +124,13 @@ fn fio_json_says_what_was_measured() {
     assert!(p99 > number(&read["clat_ns"]["mean"]) && p99 < number(&read["clat_ns"]["max"]));
     assert_eq!(read["clat_ns"]["percentile"].as_object().map(serde_json::Map::len), Some(17));
     assert!((number(&read["lat_ns"]["stddev"]) / number(&read["lat_ns"]["mean"]) - 0.8).abs() < 1e-6);
+    let mut uneven = mixed();
+    uneven.measurements[0].samples = vec![40e6, 40e6, 43e6];
+    let uneven: Value = serde_json::from_str(&report::fio_json(&uneven)).expect("JSON");
+    let (uneven, mean) = (&uneven["jobs"][0]["read"], 41e6 * 0.7);
+    assert!((number(&uneven["bw_mean"]) * 1024.0 - mean).abs() < 1.0, "{uneven}: the mean, not the median");
+    assert!((number(&uneven["iops_mean"]) * 4096.0 - mean).abs() < 1.0, "{uneven}");
+    assert!((number(&uneven["bw_agg"]) - 100.0).abs() < 1e-6, "{uneven}");
     let spread = number(&read["bw_dev"]);
     assert!((spread - 1e6 * 0.7 / 1024.0).abs() < 1.0, "{spread}: of 40, 41 and 42 MB/s");
     let percent = |unit: &str| job[unit].as_object().expect("bounds").values().map(number).sum::<f64>();

@@ -5,7 +5,7 @@ use super::metrics::sample;
 use crate::support::place::{captures, unpack, unpack_ttar_gz};
 use linerate::counters::{parse_diskstats, parse_net_dev, parse_stat};
 use linerate::sysroot::Sysroot;
-use linerate::watch::{Builder, Sampler, WatchSpec, openmetrics};
+use linerate::watch::{MomentBuilder, Sampler, WatchSpec, openmetrics};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -117,5 +117,5 @@ pub(crate) fn moment_of(root: &Path) -> linerate::watch::Moment {
     };
     let mut sampler =
         Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &order).expect("a sampler");
-    Builder::new("x".into(), &order).moment(&sampler.sample())
+    MomentBuilder::new("x".into(), &order).moment(&sampler.sample())
 }

@@ -6,7 +6,7 @@ use crate::support::watch_tree::tree;
 use linerate::sysroot::Sysroot;
 use linerate::watch::history::{History, SeriesKind, Span};
 use linerate::watch::model::{PowerKind, summed};
-use linerate::watch::{Builder, Moment, Sampler, WatchSpec, bottleneck};
+use linerate::watch::{Moment, MomentBuilder, Sampler, WatchSpec, bottleneck};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
         std::fs::write(place, text).expect("a file");
     };
     let mut sampler = Sampler::start(&Sysroot::at(root).expect("a tree"), &order).expect("a sampler");
-    let mut builder = Builder::new("x".into(), &order);
+    let mut builder = MomentBuilder::new("x".into(), &order);
     let first = builder.moment(&sampler.sample());
     assert!(first.interval_ms == 0.0 && first.nics.iter().all(|nic| nic.receive.bytes_per_second.is_none()));
     std::thread::sleep(Duration::from_millis(300));

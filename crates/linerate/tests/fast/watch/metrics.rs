@@ -101,6 +101,10 @@ fn the_page_keeps_the_rules() {
         assert!(families.contains(&format!("linerate_{name}")), "{name} is missing among {families:?}");
     }
     assert_eq!(check(&openmetrics(&linerate::watch::Moment::default())).len(), 5, "nothing known");
+    let mut without_times = moment();
+    without_times.cpus.each.clear();
+    let families = check(&openmetrics(&without_times));
+    assert!(families.contains("linerate_interrupts") && !families.contains("linerate_intr"), "{families:?}");
 }
 
 #[test]

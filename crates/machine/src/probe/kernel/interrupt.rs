@@ -13,7 +13,7 @@ use std::path::Path;
 const KERNEL_IRQ: &str = "/sys/kernel/irq";
 /// A server of 512 CPUs with a queue for each on eight cards has some 5,000.
 const MOST: usize = 16_384;
-/// Processors in all lists together: 64 MiB of a hostile recorded tree, and no machine has as many.
+/// CPUs in all lists together: 64 MiB of a hostile recorded tree, and no machine has as many.
 const MOST_LISTED: usize = 16 << 20;
 
 /// Reads the interrupts that a driver has asked for, by number.
@@ -25,7 +25,7 @@ pub(crate) fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Interrupt> {
         let (list, mask) = (directory.join(format!("{which}_list")), directory.join(which));
         let cpus = match listed < MOST_LISTED {
             true => cpu_list::read(sysroot, list, mask),
-            false => Fact::unknown("too many processors in the lists of the others"),
+            false => Fact::unknown("too many CPUs in the lists of the others"),
         };
         listed += cpus.known().map_or(0, Vec::len);
         cpus
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_sysfs_functions_and_processors() {
+    fn names_from_sysfs_functions_and_cpus() {
         let tree = tree(&[
             ("sys/kernel/irq/30/actions", "mlx5_comp0\n"),
             ("sys/kernel/irq/17/actions", "megasas\n"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_processors_are_text_in_a_file() {
+    fn lists_of_cpus_are_text_in_a_file() {
         let one = Interrupt {
             number: 7,
             allowed: Fact::Known(vec![0, 1, 2, 9]),

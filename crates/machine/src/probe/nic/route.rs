@@ -281,11 +281,7 @@ mod tests {
         let over = |nic: &str, local: &str| Fact::Known((nic.to_string(), ip(local)));
         assert_eq!(to("192.0.2.50"), over("eth0", "192.0.2.2"));
         assert_eq!(to("::ffff:192.0.2.50"), over("eth0", "192.0.2.2"));
-        assert_eq!(
-            to("203.0.113.1"),
-            over("eth1", "198.51.100.7"),
-            "the default route with the lower metric"
-        );
+        assert_eq!(to("203.0.113.1"), over("eth1", "198.51.100.7"), "the default route of lower metric");
         assert_eq!(to("198.51.100.7"), over("lo", "198.51.100.7"), "an address of our own");
         assert_eq!(to("127.1.2.3"), over("lo", "127.1.2.3"));
         assert!(to("fe80::1").why().is_some_and(|why| why.contains("every link")));

@@ -14,7 +14,7 @@ mod trust;
 mod twins;
 
 use super::figures::Figures;
-use super::others::MISLED;
+use super::others::MISLEADING_BESIDE_OTHERS;
 pub(crate) use super::others::others_findings;
 use super::predict::Prediction;
 use super::product::Finding;
@@ -111,7 +111,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(context)).collect();
     if context.path().is_some_and(|path| path.evidence().others_explain()) {
-        findings.retain(|finding| !MISLED.contains(&finding.id.as_str()));
+        findings.retain(|finding| !MISLEADING_BESIDE_OTHERS.contains(&finding.id.as_str()));
     }
     findings.extend(others_findings(&context.figures.all));
     findings.extend(map::of_run(context));

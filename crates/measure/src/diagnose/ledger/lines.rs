@@ -15,7 +15,14 @@ struct Passed {
     unit: Unit,
 }
 
-/// All lines, in the order of the way.
+/// Whose counters of IP are read.
+#[derive(Clone, Copy)]
+enum IpDirection {
+    In,
+    Out,
+}
+
+/// All lines, in the order that a byte passes them: from the sending program to the receiving one.
 pub(super) fn lines(
     (sender, sent): (&LedgerHost, &[DropReading]),
     (receiver, received): (&LedgerHost, &[DropReading]),
@@ -24,7 +31,7 @@ pub(super) fn lines(
     let out = outgoing(sender, sent, streams).into_iter();
     let mut lines: Vec<LedgerLine> = out.map(|passed| line(sender, passed, sent, streams)).collect();
     let headers = Headers::of(sender, streams);
-    let mut way_in = incoming(receiver, &headers, received, streams);
+    let mut incoming_lines = incoming(receiver, &headers, received, streams);
     // A loss on the wire is of no interface.
     if received.iter().any(|one| one.layer == Layer::Wire) {
         let wire = Passed {
@@ -35,13 +42,13 @@ pub(super) fn lines(
             bytes: None,
             unit: Unit::Packets,
         };
-        way_in.insert(0, wire);
+        incoming_lines.insert(0, wire);
     }
-    lines.extend(way_in.into_iter().map(|passed| line(receiver, passed, received, streams)));
+    lines.extend(incoming_lines.into_iter().map(|passed| line(receiver, passed, received, streams)));
     lines
 }
 
-/// Whether a counter is of the way out of a host (else: of the way in).
+/// Whether a counter counts what leaves a host (else: what comes in).
 pub(super) fn is_outgoing(one: &DropReading) -> bool {
     let names = [
         "SndbufErrors",
@@ -58,7 +65,7 @@ pub(super) fn is_outgoing(one: &DropReading) -> bool {
     qdisc || one.name.starts_with("tx") || names.contains(&one.name.as_str())
 }
 
-/// … of the way in. A filter of clsact may be of both.
+/// Whether a counter counts what comes into a host. A filter of clsact may count both.
 pub(super) fn is_incoming(one: &DropReading) -> bool {
     !is_outgoing(one) || one.name == "clsact"
 }
@@ -103,7 +110,7 @@ fn outgoing(sender: &LedgerHost, readings: &[DropReading], streams: &Streams) ->
         Protocol::Tcp => counted(Layer::Tcp, "Tcp OutSegs", None, Unit::Packets),
     });
     // Counted before a datagram is cut.
-    passed.push(ip(sender, &Headers::whole(streams), streams, ("OutRequests", "OutOctets")));
+    passed.push(ip(sender, &Headers::whole(streams), streams, IpDirection::Out));
     let headers = Headers::of(sender, streams);
     for one in interfaces(&sender.counters, sender.interface.as_deref()) {
         let root = one.qdiscs.known().and_then(|all| all.first()).filter(|qdisc| qdisc.kind != "noqueue");
@@ -118,7 +125,8 @@ fn outgoing(sender: &LedgerHost, readings: &[DropReading], streams: &Streams) ->
     passed
 }
 
-/// A discipline without a queue (a filter of clsact) counts nothing that passed.
+/// Whether the queueing disciplines of an interface dropped something. A line is shown for that as well: a discipline
+/// without a queue (a filter of clsact) counts drops, and nothing that passed.
 fn queue_drops(readings: &[DropReading], interface: &str) -> bool {
     readings.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
 }
@@ -139,7 +147,7 @@ fn incoming(
         }
     }
     passed.push(counted(Layer::Softnet, "softnet processed", None, Unit::Packets));
-    passed.push(ip(receiver, headers, streams, ("InReceives", "InOctets")));
+    passed.push(ip(receiver, headers, streams, IpDirection::In));
     let received = &streams.received;
     match streams.protocol {
         Protocol::Udp => {
@@ -191,20 +199,18 @@ fn counted(layer: Layer, counter: &'static str, count: Option<u64>, unit: Unit) 
     Passed { layer, interface: None, counter, datagrams, bytes: None, unit }
 }
 
-/// IP's, of the version of the streams.
-fn ip(
-    end: &LedgerHost,
-    headers: &Headers,
-    streams: &Streams,
-    (packets, octets): (&'static str, &'static str),
-) -> Passed {
+/// Packets and bytes that IP took in or sent out, of the version of the streams.
+fn ip(end: &LedgerHost, headers: &Headers, streams: &Streams, direction: IpDirection) -> Passed {
     let counters = &end.counters;
-    let (count, bytes) = match streams.ipv6 {
-        true => (counters.count6(&format!("Ip6{packets}")), counters.count6(&format!("Ip6{octets}"))),
-        false => (counters.count("Ip", packets), counters.count("IpExt", octets)),
+    let of_ip = |packets, octets| (counters.count("Ip", packets), counters.count("IpExt", octets));
+    let of_ip6 = |packets, octets| (counters.count6(packets), counters.count6(octets));
+    let (counter, (count, bytes)) = match (direction, streams.ipv6) {
+        (IpDirection::In, true) => ("Ip6InReceives", of_ip6("Ip6InReceives", "Ip6InOctets")),
+        (IpDirection::In, false) => ("Ip InReceives", of_ip("InReceives", "InOctets")),
+        (IpDirection::Out, true) => ("Ip6OutRequests", of_ip6("Ip6OutRequests", "Ip6OutOctets")),
+        (IpDirection::Out, false) => ("Ip OutRequests", of_ip("OutRequests", "OutOctets")),
     };
     let payload = count.zip(bytes).map(|(count, bytes)| headers.payload(bytes, count, 0));
-    let counter = if packets == "InReceives" { "Ip InReceives" } else { "Ip OutRequests" };
     let whole = payload.and_then(|payload| readings::datagrams_of(payload, streams));
     let each = whole.zip(count).filter(|(whole, count)| whole > count && *count > 0);
     Passed {

@@ -226,6 +226,8 @@ fn ipv6_has_counters_of_its_own() {
     assert_eq!(line(&ledger, "b", Layer::Socket).dropped, 30);
     let ip = line(&ledger, "b", Layer::Ip);
     assert_eq!((ip.datagrams, ip.bytes), (Some(1000), Some(1000 * 1472)));
+    assert_eq!(ip.counter, "Ip6InReceives");
+    assert_eq!(line(&ledger, "a", Layer::Ip).counter, "Ip6OutRequests");
 }
 
 #[test]

@@ -39,12 +39,7 @@ fn it_is_the_bottleneck_by_what_it_did_for_a_byte() {
     let diagnosis = case().diagnose();
     let bottleneck = bottleneck(&diagnosis);
     let tcp = &diagnosis.by_protocol[0];
-    assert_eq!(
-        (tcp.verdict, bottleneck.kind),
-        (Verdict::Confirmed, LimitKind::Cpu),
-        "{}",
-        bottleneck.sentence
-    );
+    assert_eq!((tcp.verdict, bottleneck.kind), (Verdict::Confirmed, LimitKind::Cpu), "{bottleneck:?}");
     let predicted = tcp.predicted.bytes_per_second.known().expect("a prediction") / 1e6;
     assert!((predicted - RATE / 0.98).abs() < 0.01, "{predicted}");
     for part in [

@@ -49,7 +49,7 @@ impl<'a> AccessBench<'a> {
         }
     }
 
-    /// Ctrl-C.
+    /// Whether Ctrl-C has ended it.
     pub fn stopped(&self) -> bool {
         self.stop.is_ended()
     }
@@ -58,16 +58,23 @@ impl<'a> AccessBench<'a> {
 /// What was tried of pinning, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PinningTrial {
-    /// Requests a second, pinned to the CPUs that the job would have, and not; a sample a look.
+    /// Requests a second with workers pinned to the CPUs that the job would have; a sample for each short measurement.
     pub pinned_per_second: Vec<f64>,
+    /// The same with workers that run on any CPU.
     pub free_per_second: Vec<f64>,
     /// The workers of the figure are pinned.
     pub pinned: bool,
 }
 
-/// Trials of a bench so far: visits of one job share theirs.
+/// Trials of a bench so far: jobs that are alike in all of [`TrialKey`] share one.
 #[derive(Debug, Default)]
 pub struct PinningTrials(pub(super) Vec<(TrialKey, PinningTrial)>);
 
-/// What a trial holds for.
-pub(super) type TrialKey = (Vec<PathBuf>, u32, u32, u64);
+/// Which jobs a trial holds for.
+#[derive(Debug, PartialEq)]
+pub(super) struct TrialKey {
+    pub(super) sources: Vec<PathBuf>,
+    pub(super) workers: u32,
+    pub(super) queue_depth: u32,
+    pub(super) transfer_bytes: u64,
+}

@@ -8,7 +8,7 @@
 //! CPU number says that beforehand: interrupts move. With many in flight it does not matter, and pinned workers
 //! repeat better.
 
-use super::bench::{AccessBench, PinningTrial};
+use super::bench::{AccessBench, PinningTrial, TrialKey};
 use super::burst::Series;
 use super::figure::measurement;
 use super::files::Prepared;
@@ -182,7 +182,8 @@ fn pinning_trial(
     prepared: &Prepared,
 ) -> Result<Option<PinningTrial>, Failure> {
     let Some(seconds) = job.seconds.filter(|_| is_worth_it(bench, job)) else { return Ok(None) };
-    let key = (job.sources.clone(), job.workers, job.queue_depth, job.transfer_bytes);
+    let AccessJob { workers, queue_depth, transfer_bytes, .. } = *job;
+    let key = TrialKey { sources: job.sources.clone(), workers, queue_depth, transfer_bytes };
     if let Some((_, known)) = bench.pinning.0.iter().find(|(other, _)| *other == key) {
         return Ok(Some(known.clone()));
     }

@@ -19,6 +19,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_machine::rates::published::CpuCost;
 pub use product::*;
+pub use sentence::BOTTLENECK_IS;
 pub(super) use sentence::open_ends;
 use short_ways::GpuDirect;
 

@@ -18,6 +18,9 @@ const SAME_FLOW: f64 = 1e-6;
 /// Ends that are named in a `--set` each; more are counted.
 const MOST_SET: usize = 4;
 
+/// How a sentence begins that names what limits the flow. The plan's screen has that in a row of its own, and leaves this out.
+pub const BOTTLENECK_IS: &str = "The bottleneck is ";
+
 /// What limits the flow, and what would come next.
 pub(super) fn sentence(
     parts: &MachineParts,
@@ -33,7 +36,7 @@ pub(super) fn sentence(
         }
         (linerate_facts::fact::Fact::Unknown { why }, _) => {
             return format!(
-                "The bottleneck is unknown: {why}. Measure it with `linerate run`, or give a figure: --set \
+                "{BOTTLENECK_IS}unknown: {why}. Measure it with `linerate run`, or give a figure: --set \
                  NAME.rate=10G of a NIC, --set NAME.read=500MB/s of a disk."
             );
         }
@@ -43,7 +46,7 @@ pub(super) fn sentence(
     let subjects = subjects(parts, &cut, show);
     let next = what_next(resources, (flow, &cut), next, show);
     let doubt = unrated_controllers(resources, &cut);
-    format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.{doubt}", show(flow))
+    format!("{BOTTLENECK_IS}{subjects}, which {verb} the flow to {}. {next}.{doubt}", show(flow))
 }
 
 /// Which rates are missing, what the flow is at most, and how to give them.
@@ -51,7 +54,7 @@ pub(super) fn of_missing(missing: &MissingRates, show: fn(f64) -> String) -> Str
     let most = missing.at_most_words(show);
     let most = if most.is_empty() { most } else { format!("; the flow is {most}") };
     format!(
-        "The bottleneck is unknown: {} must be known first{most}. Give it: {}, or measure it with `linerate run`.",
+        "{BOTTLENECK_IS}unknown: {} must be known first{most}. Give it: {}, or measure it with `linerate run`.",
         missing.words(),
         missing.options()
     )

@@ -5,19 +5,20 @@ use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts,
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::rates::pcie::raw_bytes_per_second;
 
-/// Each is a flow solved; more are left out, and the user is told.
+/// Placements that are tried at most, as each takes solving the flow; that some were left out, the user is told.
 const MOST_TRIED: usize = 4096;
 /// Rates less than this share apart are one.
 const DUST: f64 = 1e-9;
 
-/// What was found.
+/// The best placement that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardPlacement {
-    /// Card and slot of each that is not where it was.
+    /// Card and its new slot, of each card that is moved.
     pub moves: Vec<(String, String)>,
-    /// Placements that were tried; and whether those are all.
+    /// Placements that were tried.
     pub tried: usize,
-    pub all: bool,
+    /// Those are all that there are.
+    pub is_complete: bool,
 }
 
 /// The cards in slots that have one of these devices on them, by their names.
@@ -58,7 +59,7 @@ struct Search<'a> {
     /// Class of the slot of each card so far.
     chosen: Vec<usize>,
     tried: usize,
-    all: bool,
+    is_complete: bool,
     best: Option<Candidate>,
 }
 
@@ -100,11 +101,11 @@ pub fn best_placement(
         found.push(Card { joint, class, own });
     }
     found.sort_by_key(|card| card.class);
-    let mut search =
-        Search { parts, rate, cards: found, classes, chosen: Vec::new(), tried: 0, all: true, best: None };
+    let (chosen, best) = (Vec::new(), None);
+    let mut search = Search { parts, rate, cards: found, classes, chosen, tried: 0, is_complete: true, best };
     search.place_next();
     let moves = search.best.map(|best| best.moves).unwrap_or_default();
-    CardPlacement { moves, tried: search.tried, all: search.all }
+    CardPlacement { moves, tried: search.tried, is_complete: search.is_complete }
 }
 
 /// What of a card matters to a flow, in words that are the same for cards that are alike.
@@ -132,7 +133,7 @@ impl Search<'_> {
         };
         for class in first..self.classes.len() {
             let taken = self.chosen.iter().filter(|other| **other == class).count();
-            if taken < self.classes[class].slots.len() && self.all {
+            if taken < self.classes[class].slots.len() && self.is_complete {
                 self.chosen.push(class);
                 self.place_next();
                 self.chosen.pop();
@@ -142,7 +143,7 @@ impl Search<'_> {
 
     fn try_chosen(&mut self) {
         if self.tried == MOST_TRIED {
-            self.all = false;
+            self.is_complete = false;
             return;
         }
         self.tried += 1;
@@ -209,7 +210,7 @@ impl Candidate {
     }
 }
 
-/// All at once: what one card leaves another one takes.
+/// Makes all moves at once: a card may go into a slot that another one leaves.
 fn put(parts: &mut MachineParts, moves: &[(String, String)]) {
     for (card, slot) in moves {
         for joint in parts.joints.iter_mut().filter(|joint| joint.name == *card) {
@@ -219,7 +220,7 @@ fn put(parts: &mut MachineParts, moves: &[(String, String)]) {
     }
 }
 
-/// Makes the moves of a placement; what each card's link then is.
+/// Makes the moves of a placement, and gives a note on each: the slot, and how fast the card's link runs there.
 pub(super) fn place(parts: &mut MachineParts, placement: &CardPlacement) -> Vec<String> {
     put(parts, &placement.moves);
     let note = |(card, slot): &(String, String)| {
@@ -231,7 +232,7 @@ pub(super) fn place(parts: &mut MachineParts, placement: &CardPlacement) -> Vec<
             .map_or(String::new(), |rate| format!(": {}", show_bits_rate(rate)));
         Some(format!("{slot}{words} is {wide}, and {card} runs at {} there{rate}", show_link(link)))
     };
-    let more = (!placement.all).then(|| {
+    let more = (!placement.is_complete).then(|| {
         format!("of the placements {} were tried, and there are more: another may be faster", placement.tried)
     });
     placement.moves.iter().filter_map(note).chain(more).collect()
@@ -313,7 +314,7 @@ mod tests {
             put(&mut placed, &placement.moves);
             let reached = rate(&placed).expect("a rate");
             assert!(
-                placement.all && (reached / best - 1.0).abs() < 1e-6,
+                placement.is_complete && (reached / best - 1.0).abs() < 1e-6,
                 "{reached} of {best}: {placement:?}"
             );
             moved += usize::from(!placement.moves.is_empty());

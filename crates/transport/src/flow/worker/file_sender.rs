@@ -1,7 +1,7 @@
 //! The worker's loop a call at a time: ranges of one file, one after another, to a connection that stays open. For
 //! senders that keep to a rate between two calls, or have to know at any moment what has gone out.
 
-use super::{Block, Look, MOST_SEND_BYTES, Sink, Work, WorkState, Worker};
+use super::{Block, Look, LoopState, MOST_SEND_BYTES, Sink, Worker, WorkerLoop};
 use crate::flow::counters::WorkerCounters;
 use crate::flow::source::{RangeCursor, Source};
 use linerate_system::buffers::Pool;
@@ -30,7 +30,7 @@ pub struct FileSender {
     queue: Box<dyn Queue>,
     pool: Pool,
     source: Source,
-    state: WorkState,
+    state: LoopState,
     /// Empty between two calls.
     done: Vec<Completion>,
     counters: WorkerCounters,
@@ -49,7 +49,7 @@ impl FileSender {
         let (queue, _) = queue::open(true, vec![Arc::clone(&file), Arc::new(socket)], &pool)?;
         let source = Source::Range { file, cursor: RangeCursor::new(0, 0, 0), label };
         let (counters, stop) = (WorkerCounters::new(clock::now()), AtomicBool::new(false));
-        let state = WorkState::new(&worker(&source, &counters, &stop), &*queue, &pool);
+        let state = LoopState::new(&worker(&source, &counters, &stop), &*queue, &pool);
         Ok(FileSender {
             queue,
             pool,
@@ -165,9 +165,9 @@ impl FileSender {
         self.counters.progress.mark().bytes
     }
 
-    fn work<'a>(&'a mut self, look: Option<Look<'a>>) -> Work<'a, dyn Queue> {
+    fn work<'a>(&'a mut self, look: Option<Look<'a>>) -> WorkerLoop<'a, dyn Queue> {
         let worker = worker(&self.source, &self.counters, &self.stop);
-        Work { worker, queue: &mut *self.queue, pool: &mut self.pool, state: &mut self.state, look }
+        WorkerLoop { worker, queue: &mut *self.queue, pool: &mut self.pool, state: &mut self.state, look }
     }
 }
 

@@ -2,7 +2,7 @@
 //! sent stays the device's until it says so, while the next ones go out.
 
 use super::error::{WorkerError, sink_error};
-use super::{Block, FILE, Sending, Sink, Work};
+use super::{Block, FILE, Sending, Sink, WorkerLoop};
 use crate::flow::rate_limit::RateLimit;
 use crate::flow::source::Source;
 use linerate_system::Errno;
@@ -18,7 +18,7 @@ pub(super) const MOST_SEND_BYTES: usize = 1 << 20;
 /// A worker that reads memory has no file: then the socket is the first.
 const SOCKET_AFTER_FILE: usize = 1;
 
-impl<Q: Queue + ?Sized> Work<'_, Q> {
+impl<Q: Queue + ?Sized> WorkerLoop<'_, Q> {
     /// Sends the front block if it is here and nothing is being sent; true if a UDP window forbids it.
     pub(super) fn send_next(&mut self) -> bool {
         if self.state.sending.is_some() || self.next_send().is_some() {
@@ -52,7 +52,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         self.state.sending =
             Some(Sending { number: lease.number(), length, from, asked: allowed, digest, zero_copy });
         if let Some(limit) = self.worker.rate_limit {
-            limit.sent(allowed, self.queue.now());
+            limit.charge_send(allowed, self.queue.now());
         }
         self.queue.submit(lease, Transfer { action, file, offset: 0, from, length: allowed });
         false
@@ -164,7 +164,7 @@ impl Lent {
     }
 }
 
-impl<Q: Queue + ?Sized> Work<'_, Q> {
+impl<Q: Queue + ?Sized> WorkerLoop<'_, Q> {
     /// Short pieces cost less copied than pinned, and a rate limit is no matter of what a byte costs.
     fn sends_zero_copy(&self) -> bool {
         let worker = &self.worker;

@@ -239,7 +239,7 @@ fn a_wait_with_most_blocks_lent_is_the_sinks() {
             counters: &counters,
             stop: &stop,
         };
-        let mut state = WorkState::new(&worker, &queue, &pool);
+        let mut state = LoopState::new(&worker, &queue, &pool);
         let mut work = worker.begin(&mut queue, &mut pool, &mut state);
         for number in 0..lent {
             let lease = work.pool.take().expect("a block");

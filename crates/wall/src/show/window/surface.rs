@@ -274,21 +274,9 @@ impl Surface {
     /// Shows a title.
     pub(crate) fn set_title(&self, display: &Display, title: &str) -> Result<(), DisplayLost> {
         let (window, atoms, replace) = (self.target.window, &display.atoms, PropMode::REPLACE);
-        let connection = &display.connection;
-        connection.change_property8(
-            replace,
-            window,
-            AtomEnum::WM_NAME,
-            AtomEnum::STRING,
-            title.as_bytes(),
-        )?;
-        connection.change_property8(
-            replace,
-            window,
-            atoms._NET_WM_NAME,
-            atoms.UTF8_STRING,
-            title.as_bytes(),
-        )?;
+        let (connection, title) = (&display.connection, title.as_bytes());
+        connection.change_property8(replace, window, AtomEnum::WM_NAME, AtomEnum::STRING, title)?;
+        connection.change_property8(replace, window, atoms._NET_WM_NAME, atoms.UTF8_STRING, title)?;
         Ok(())
     }
 }

@@ -170,11 +170,7 @@ fn a_sync_is_held_against_what_programs_ask_for() {
             findings.is_empty() && found.id == "durable-writes" && found.severity == severity,
             "{findings:?}"
         );
-        assert!(
-            found.text.starts_with("fdatasync in “reads”") && found.text.contains(says),
-            "{}",
-            found.text
-        );
+        assert!(found.text.starts_with("fdatasync in “reads”") && found.text.contains(says), "{found:?}");
         assert!(found.remedy.contains("https://etcd.io/"), "{}", found.remedy);
     }
     let in_memory = Measurement { flags: vec!["in-memory".into()], ..log(0.02) };
@@ -225,11 +221,7 @@ fn a_device_without_a_pause_is_what_holds_it() {
 fn a_device_that_waits_for_requests_gets_too_few() {
     let found = only(&machine(), vec![Shape { utilisation: 0.6, ..shape() }]);
     assert_eq!((found.id.as_str(), found.severity), ("queue-too-shallow", Severity::Slow));
-    assert!(
-        found.text.contains("40 % of the time") && found.text.contains("16.0 requests"),
-        "{}",
-        found.text
-    );
+    assert!(found.text.contains("40 % of the time") && found.text.contains("16.0 requests"), "{found:?}");
     assert!((found.gain - (80e6 / 0.6 - 80e6)).abs() < 1.0, "{}", found.gain);
     // A core that was full kept it waiting.
     let flags = vec!["core-saturated".to_string()];

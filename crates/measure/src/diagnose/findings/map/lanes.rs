@@ -3,16 +3,17 @@
 
 use super::{card_name, carries_bytes, devices, empty_slot, link_and_rate, listed};
 use crate::diagnose::product::{Finding, Severity};
+use linerate_facts::grouping::grouped;
 use linerate_machine::probe::{PciDevice, PciLink};
 use linerate_machine::rates::pcie::{self, PayloadDirection, raw_bytes_per_second};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
 use serde_json::json;
 
-/// What the kernel leaves at its default, and what it costs to leave it there.
+/// MaxPayload after a reset, bytes: every device has to support it.
 const SMALL_PAYLOAD: u32 = 128;
 /// Read requests below this keep a fast card from having enough in flight; the value after a reset.
 const USUAL_READ_REQUEST: u32 = 512;
-/// Cards with slower links lose nothing by it.
+/// Payload of a link, bytes per second: of slower cards the size of the requests is not looked at.
 const FAST_CARD: f64 = 1e9;
 
 /// `pcie-width`, `pcie-speed`: a link runs on fewer lanes or slower than the card and the slot can.
@@ -32,8 +33,11 @@ pub(super) fn below_both_ends(tree: &Topology) -> Vec<Finding> {
             _ => {}
         }
     }
-    findings.extend(sleeping(tree, &idle));
-    merged(findings)
+    let mut findings = merged(findings);
+    let figures = |edge: &LinkEnds| (edge.now(), edge.able, edge.able_ends());
+    let alike = grouped(idle, |one, other| figures(one) == figures(other));
+    findings.extend(alike.iter().filter_map(|group| sleeping(tree, group)));
+    findings
 }
 
 fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target: Option<f64>) -> Finding {
@@ -81,22 +85,28 @@ fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding
     })
 }
 
+/// Links that run alike and could do the same.
 fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
     let first = idle.first()?;
     let able = first.able?;
-    let names: Vec<String> = idle.iter().map(|edge| card_name(tree, edge.device)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Some(Finding::note("pcie-idle", format!(
-            "{}: the link{} at {} where {} can do {}: such a device slows its link down while it has \
+    Some(
+        Finding::note(
+            "pcie-idle",
+            format!(
+                "{}: the link{} at {} where {} can do {}: such a device slows its link down while it has \
              nothing to do",
-            super::listed(&names),
-            if names.len() == 1 { " runs" } else { "s run" },
-            first.now(),
-            first.able_ends(),
-            able
-        )).evidence(json!({
-            "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": able,
-        })).remedy("look again under load; only a link that stays slow then is one"))
+                card_names(tree, idle.iter().copied()),
+                if idle.len() == 1 { " runs" } else { "s run" },
+                first.now(),
+                first.able_ends(),
+                able
+            ),
+        )
+        .evidence(json!({
+            "devices": all_devices(tree, idle.iter().copied()), "now": first.now(), "both_ends": able,
+        }))
+        .remedy("look again under load; only a link that stays slow then is one"),
+    )
 }
 
 /// `pcie-card-older`: the link runs as fast as the card can, and the slot could go at least twice as fast.
@@ -117,21 +127,17 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
     let edges = tree.links();
     let mut found: Vec<(&LinkEnds, PciLink)> =
         edges.iter().filter_map(|edge| Some((edge, older(edge)?))).collect();
-    // A finding for each generation of cards.
     found.sort_by(|(a, _), (b, _)| a.now().gt_per_second.total_cmp(&b.now().gt_per_second));
-    let same_speed = |a: &(&LinkEnds, PciLink), b: &(&LinkEnds, PciLink)| {
-        a.0.now().gt_per_second == b.0.now().gt_per_second
-    };
-    found.chunk_by(same_speed).map(|cards| older_cards(tree, cards)).collect()
+    // A finding for each generation of cards.
+    let generations = grouped(found, |(a, _), (b, _)| a.now().gt_per_second == b.now().gt_per_second);
+    generations.iter().map(|cards| older_cards(tree, cards)).collect()
 }
 
 /// Cards of one speed, each with what its slot could do.
 fn older_cards(tree: &Topology, cards: &[(&LinkEnds, PciLink)]) -> Finding {
     let (now, slots) = (cards[0].0.now().gt_per_second, cards.iter().map(|(_, slot)| slot.gt_per_second));
     let fastest = slots.fold(now, f64::max);
-    let names: Vec<String> = cards.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (whose, up_to) = if names.len() == 1 { ("its slot", "") } else { ("their slots", "up to ") };
+    let (whose, up_to) = if cards.len() == 1 { ("its slot", "") } else { ("their slots", "up to ") };
     let lane = |speed| raw_bytes_per_second(speed, 1);
     let more = lane(fastest)
         .zip(lane(now))
@@ -141,11 +147,11 @@ fn older_cards(tree: &Topology, cards: &[(&LinkEnds, PciLink)]) -> Finding {
         format!(
             "{} can do no more than {now} GT/s, and {whose} could do {up_to}{fastest} GT/s: the card is older \
              than the slot",
-            super::listed(&names),
+            card_names(tree, links(cards)),
         ),
     )
     .evidence(json!({
-        "devices": cards.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
+        "devices": all_devices(tree, links(cards)),
         "now": cards[0].0.now(), "slot": cards[0].1,
     }))
     .remedy(format!(
@@ -185,7 +191,7 @@ fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     merged.into_iter().map(|(finding, _)| finding).collect()
 }
 
-/// A better slot for a card, for the remedies of this room.
+/// The remedy for a card whose slot is too small for it: an empty slot that can do so much, if one is known.
 pub(super) fn better_slot(tree: &Topology, at_least: PciLink) -> String {
     match empty_slot(tree, at_least) {
         Some(slot) => format!("move the card: {slot}"),
@@ -198,35 +204,46 @@ pub(super) fn max_payload(tree: &Topology) -> Vec<Finding> {
     let edges = tree.links();
     let small: Vec<(&LinkEnds, u32)> =
         edges.iter().filter_map(|edge| Some((edge, could(tree, edge)?))).collect();
-    let Some((first, most)) = small.first() else { return Vec::new() };
-    let gain = |(edge, most): &(&LinkEnds, u32)| {
-        let rate = |most| {
-            let PciLink { gt_per_second, width } = edge.now();
-            pcie::payload_bytes_per_second(gt_per_second, width, Some(most), PayloadDirection::ToMemory)
+    // What share of a link is payload follows from these two.
+    let figures = |(edge, most): &(&LinkEnds, u32)| (*most, edge.now().gt_per_second);
+    let alike = grouped(small, |one, other| figures(one) == figures(other));
+    alike.iter().map(|cards| small_payload(tree, cards)).collect()
+}
+
+/// Cards of one speed that can do the same MaxPayload.
+fn small_payload(tree: &Topology, cards: &[(&LinkEnds, u32)]) -> Finding {
+    let (speed, most) = (cards[0].0.now().gt_per_second, cards[0].1);
+    let gain = |(edge, _): &(&LinkEnds, u32)| {
+        let rate = |payload| {
+            let width = edge.now().width;
+            pcie::payload_bytes_per_second(speed, width, Some(payload), PayloadDirection::ToMemory)
                 .unwrap_or(0.0)
         };
         let wanted = tree.port_rate(edge.device).unwrap_or(0.0);
-        (rate(*most).min(wanted) - rate(SMALL_PAYLOAD).min(wanted)).max(0.0)
+        (rate(most).min(wanted) - rate(SMALL_PAYLOAD).min(wanted)).max(0.0)
     };
-    let gain: f64 = small.iter().map(gain).sum();
-    let share = |most| {
-        100.0
-            * pcie::payload_share(first.now().gt_per_second, Some(most), PayloadDirection::ToMemory)
-                .unwrap_or(0.0)
+    let gain: f64 = cards.iter().map(gain).sum();
+    let percent = |payload| {
+        100.0 * pcie::payload_share(speed, Some(payload), PayloadDirection::ToMemory).unwrap_or(0.0)
     };
-    let names: Vec<String> = small.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    vec![Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, "pcie-max-payload", format!(
-            "MaxPayload of {} is {SMALL_PAYLOAD} bytes, and every port above can do {most}: {:.0} % of the \
-             link is payload, not {:.0} %",
-            listed(&names),
-            share(SMALL_PAYLOAD),
-            share(*most)
-        )).evidence(json!({
-            "devices": small.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
+    let severity = if gain > 0.0 { Severity::Slow } else { Severity::Note };
+    let text = format!(
+        "MaxPayload of {} is {SMALL_PAYLOAD} bytes, and every port above can do {most}: {:.0} % of the link is \
+         payload, not {:.0} %",
+        card_names(tree, links(cards)),
+        percent(SMALL_PAYLOAD),
+        percent(most)
+    );
+    Finding::new(severity, "pcie-max-payload", text)
+        .evidence(json!({
+            "devices": all_devices(tree, links(cards)),
             "max_payload_bytes": SMALL_PAYLOAD, "possible_bytes": most,
-        })).remedy("boot with the kernel's `pci=pcie_bus_perf` (or `pci=pcie_bus_safe`), or set it in the BIOS; \
-                 not with setpci: every part of the way has to agree").gain(gain)]
+        }))
+        .remedy(
+            "boot with the kernel's `pci=pcie_bus_perf` (or `pci=pcie_bus_safe`), or set it in the BIOS; not with \
+             setpci: every part of the way has to agree",
+        )
+        .gain(gain)
 }
 
 /// The MaxPayload that the device and all ports above can do, where it is set to 128.
@@ -255,20 +272,41 @@ pub(super) fn max_read_request(tree: &Topology) -> Vec<Finding> {
         .filter(|edge| !tree.is_bridge(edge.device))
         .filter_map(|edge| Some((edge, asks(edge)?)))
         .collect();
-    let Some((first, bytes)) = small.first() else { return Vec::new() };
-    let names: Vec<String> = small.iter().map(|(edge, _)| card_name(tree, edge.device)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let alike = grouped(small, |(_, bytes), (_, other)| bytes == other);
+    alike.iter().map(|cards| small_requests(tree, cards)).collect()
+}
+
+/// Cards with the same MaxReadRequest.
+fn small_requests(tree: &Topology, cards: &[(&LinkEnds, u32)]) -> Finding {
+    let bytes = cards[0].1;
+    let text = format!(
+        "MaxReadRequest of {} is {bytes} bytes: a card that sends asks memory for so much at a time, and waits",
+        card_names(tree, links(cards))
+    );
     // Bits 14:12 of Device Control, 5 is 4096 bytes (PCIe base specification, 7.5.3.4).
-    vec![Finding::note("pcie-max-read-request", format!(
-            "MaxReadRequest of {} is {bytes} bytes: a card that sends asks memory for so much at a time, and \
-             waits",
-            listed(&names)
-        )).evidence(json!({
-            "devices": small.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(), "max_read_request_bytes": bytes,
-        })).remedy(format!(
-            "try 4096: `setpci -s {} CAP_EXP+8.w=5000:7000`, until the next boot",
-            first.device.address
-        ))]
+    let command =
+        |(edge, _): &(&LinkEnds, u32)| format!("setpci -s {} CAP_EXP+8.w=5000:7000", edge.device.address);
+    let commands: Vec<String> = cards.iter().map(command).collect();
+    Finding::note("pcie-max-read-request", text)
+        .evidence(json!({
+            "devices": all_devices(tree, links(cards)),
+            "max_read_request_bytes": bytes,
+        }))
+        .remedy(format!("try 4096: `{}`, until the next boot", commands.join("; ")))
+}
+
+/// The links of a group, without what was found of each.
+fn links<'a, T>(cards: &[(&'a LinkEnds<'a>, T)]) -> impl Iterator<Item = &'a LinkEnds<'a>> {
+    cards.iter().map(|(edge, _)| *edge)
+}
+
+fn all_devices<'a>(tree: &Topology, edges: impl Iterator<Item = &'a LinkEnds<'a>>) -> Vec<String> {
+    edges.flat_map(|edge| devices(tree, edge.device)).collect()
+}
+
+/// The first few cards at these links by name, and how many more.
+fn card_names<'a>(tree: &Topology, edges: impl Iterator<Item = &'a LinkEnds<'a>>) -> String {
+    listed(&edges.map(|edge| card_name(tree, edge.device)).collect::<Vec<_>>())
 }
 
 fn busy(tree: &Topology, device: &PciDevice) -> bool {

@@ -70,7 +70,7 @@ fn card_name(tree: &Topology, device: &PciDevice) -> String {
 }
 
 /// The first few names, and how many more.
-fn listed(names: &[&str]) -> String {
+fn listed<T: AsRef<str>>(names: &[T]) -> String {
     first_of(names, 4)
 }
 

@@ -145,11 +145,7 @@ fn a_card_that_is_older_than_its_slot() {
     // Three generations between them, as on the lab's server in QEMU.
     let oldest = plugged(NVME, link(2.5, 1), link(16.0, 4), link(2.5, 1));
     let finding = get(&oldest, "pcie-card-older").expect("a card of the first generation");
-    assert!(
-        finding.text.contains("no more than 2.5 GT/s, and its slot could do 16 GT/s"),
-        "{}",
-        finding.text
-    );
+    assert!(finding.text.contains("no more than 2.5 GT/s, and its slot could do 16 GT/s"), "{finding:?}");
     assert!(finding.remedy.contains("carries 8 times as much"), "{}", finding.remedy);
     // A card whose port needs no more is right as it is.
     let mut slow_port = plugged(NETWORK, link(2.5, 1), link(5.0, 1), link(2.5, 1));
@@ -279,6 +275,37 @@ fn packets_smaller_than_the_way_allows() {
     find(&mut machine, "0000:01:00.0").express.max_read_request_bytes = known(128);
     let finding = get(&machine, "pcie-max-read-request").expect("128");
     assert!(finding.remedy.contains("setpci -s 0000:01:00.0 CAP_EXP+8.w=5000:7000"));
+}
+
+#[test]
+fn links_of_other_figures_are_findings_of_their_own() {
+    let mut machine = Machine { virtualisation: known("none".into()), ..Default::default() };
+    let able = link(8.0, 8);
+    for (n, payload, request) in [(1, 512, 128), (2, 256, 256), (3, 512, 128)] {
+        let (up, own) = (format!("0000:00:0{n}.0"), format!("0000:0{n}:00.0"));
+        machine.pci.push(port(&up, None, PortKind::RootPort, None, Some(able), able));
+        machine.pci.push(card(&own, &up, NETWORK, able, able, 0));
+        machine.nics.push(nic(&format!("eth{n}"), 100, &own, 0));
+        let express = &mut find(&mut machine, &own).express;
+        express.max_payload_bytes = known(128);
+        express.max_payload_supported_bytes = known(payload);
+        express.max_read_request_bytes = known(request);
+    }
+    let all = map_findings(&machine);
+    let told = |what: &str| {
+        all.iter().filter(|one| [&one.text, &one.remedy].iter().any(|text| text.contains(what))).count()
+    };
+    let command = |n: u32| format!("setpci -s 0000:0{n}:00.0 CAP_EXP+8.w=5000:7000");
+    assert_eq!((told("above can do 512"), told("above can do 256")), (1, 1), "{all:#?}");
+    let commands = [format!("`{}; {}`", command(1), command(3)), format!("`{}`", command(2))];
+    assert_eq!((told(&commands[0]), told(&commands[1])), (1, 1), "{all:#?}");
+    machine.nics.clear();
+    for (n, device) in machine.pci.iter_mut().filter(|one| one.class == known(NETWORK)).enumerate() {
+        (device.class, device.link) = (known(GPU), known(link([2.5, 5.0, 2.5][n], 8)));
+    }
+    let asleep: Vec<String> = map_findings(&machine).into_iter().map(|one| one.text).collect();
+    let told = |what: &str| asleep.iter().filter(|text| text.contains(what)).count();
+    assert_eq!((told("links run at 2.5 GT/s"), told("link runs at 5 GT/s")), (1, 1), "{asleep:#?}");
 }
 
 #[test]

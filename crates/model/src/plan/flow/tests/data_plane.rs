@@ -50,12 +50,7 @@ fn what_a_worker_was_measured_to_carry_sets_their_number() {
     };
     let parts = parts.with_measured(measured);
     let plane = planned(&parts, "disk", &nics[0]).data_plane.expect("known");
-    assert_eq!(
-        plane.workers[0].workers,
-        20,
-        "{:.1} Gb/s ÷ 20 Gb/s",
-        plane.workers[0].bytes_per_second * 8e-9
-    );
+    assert_eq!(plane.workers[0].workers, 20, "{:?}", plane.workers[0]);
     assert!(
         plane.why.contains("0.40 CPU seconds per GB at the peer, measured in the run of"),
         "{}",

@@ -1,7 +1,7 @@
-//! What is alike, together or once, in the order in which it came first.
+//! What is alike of a list, together or once, in the order in which it came first.
 
 /// Each once.
-pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found: Vec<T> = Vec::new();
     for item in items {
         if !found.contains(&item) {
@@ -12,7 +12,7 @@ pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<
 }
 
 /// Those that are alike together; no group is empty.
-pub(crate) fn grouped<T>(items: impl IntoIterator<Item = T>, alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+pub fn grouped<T>(items: impl IntoIterator<Item = T>, alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for item in items {
         match groups.iter_mut().find(|group| alike(&group[0], &item)) {
