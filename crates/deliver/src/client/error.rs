@@ -35,8 +35,8 @@ pub enum TransferError {
         "{url}: the server does not answer to that name (421); use its address, or start it with --name and that name"
     )]
     OtherName { url: String },
-    #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
-    Overloaded { url: String, retry_after: Option<Duration> },
+    #[error("{url}: {}", of_busy(*status))]
+    Overloaded { url: String, status: u16, retry_after: Option<Duration> },
     #[error("{url}: the server was busy (503) for {} minutes; try again later", BUSY_TIME.as_secs() / 60)]
     AlwaysBusy { url: String },
     #[error("{url}: the server answered with status {status}")]
@@ -118,6 +118,14 @@ pub enum TransferError {
     /// Another stream has what this one was at: nothing failed.
     #[error("given to another stream")]
     Revoked,
+}
+
+/// Why a server that has something to do asks for patience.
+fn of_busy(status: u16) -> &'static str {
+    match status {
+        409 => "another connection sends that file (409); try again once it is done",
+        _ => "the server is busy (503); try again later, or with fewer --streams",
+    }
 }
 
 impl TransferError {

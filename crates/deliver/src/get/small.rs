@@ -8,7 +8,7 @@ use super::remote::{RemoteFile, refuse_answer};
 use super::stream::{GetStream, is_small};
 use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
 use crate::client::TransferError;
-use crate::client::ask::{ask_again, length};
+use crate::client::ask::{ask_when_free, length};
 use crate::http::head::ResponseHead;
 use linerate_system::attributes::write_with_holes;
 use linerate_system::clock;
@@ -103,7 +103,7 @@ impl GetStream<'_> {
     /// Those that are not at their places.
     fn absent(&self, files: Vec<WantedFile>) -> VecDeque<WantedFile> {
         let is_absent = |wanted: &WantedFile| {
-            let there = self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
+            let there = self.accept_existing(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
             if let Err(error) = there {
                 self.finished.failed(wanted, error, 0);
@@ -135,12 +135,12 @@ impl GetStream<'_> {
         known: Option<RemoteFile>,
     ) -> Result<(), TransferError> {
         let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
-        if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
+        if known.is_none() && self.accept_existing(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
         let begun = clock::now();
         let lines = sum_line(wanted.has_sums || known.as_ref().is_some_and(|known| known.has_sums));
-        let head = ask_again(&mut self.connection, self.settings, "GET", url, lines)?;
+        let head = ask_when_free(&mut self.connection, self.settings, "GET", url, lines)?;
         self.take(wanted, known.as_ref(), &head, begun)
     }
 

@@ -16,8 +16,10 @@ use crate::tls::TlsTrust;
 use linerate_measure::run::TransferFile;
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::stop::Stop;
+use linerate_testing::folder_in_memory;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Without progress for so long a connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,4 +56,18 @@ fn fetched(
     finished.finish();
     let (reports, errors, ..) = finished.take_results();
     (reports, errors, clock.passed() - before, there.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_file_that_is_there_is_not_summed_to_its_end_after_ctrl_c() {
+    let (folder, stop) = (folder_in_memory(), Stop::new());
+    let place = folder.path().join("file");
+    std::fs::write(&place, b"abc").expect("content");
+    let timed = File::options().write(true).open(&place);
+    timed.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH)).expect("its time");
+    let wanted = WantedFile::new(format!("{SERVER}/file").parse().expect("a URL"), place, None, None);
+    stop.end();
+    let finished = FinishedFiles::new(false, false, Some("0".repeat(64)), None);
+    let accepted = finished.accept_existing(&wanted, (3, Some(0)), &stop);
+    assert!(matches!(accepted, Err(TransferError::Interrupted)), "{accepted:?}");
 }

@@ -258,7 +258,9 @@ impl<'a> PutStream<'a> {
     /// What the server says of the whole file: from `linerate serve` once it has compared the sum.
     fn end(&mut self, file: &SourceFile, sum: Option<u64>) -> Result<ResponseHead, PutError> {
         let url = &file.url;
-        let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(TransferError::closed(url).into());
+        };
         if let Some(sum) = sum {
             // Sent at once: the server comes to it when it has the file.
             let land = url.with_target(&format!("{}?linerate=land&sum={sum:016x}", url.path()));
@@ -289,7 +291,7 @@ impl<'a> PutStream<'a> {
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
-            503 => Err(TransferError::Overloaded { url, retry_after: None }.into()),
+            503 => Err(TransferError::Overloaded { url, status, retry_after: None }.into()),
             408 | 500 | 502 | 504 => Err(TransferError::Status { url, status }.into()),
             _ => Err(PutError::Refused { url, status }),
         }
@@ -319,7 +321,8 @@ fn check_busy(server: ServerKind, file: &SourceFile, head: &ResponseHead) -> Res
         return Ok(());
     };
     let retry_after = (server == ServerKind::Linerate).then_some(retry_after);
-    Err(TransferError::Overloaded { url: file.url.to_string(), retry_after }.into())
+    let (url, status) = (file.url.to_string(), head.status);
+    Err(TransferError::Overloaded { url, status, retry_after }.into())
 }
 
 /// How far a file went.
