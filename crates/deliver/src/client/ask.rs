@@ -2,7 +2,8 @@
 
 use super::error::{MOST_ANSWER_BYTES, TransferError};
 use super::{ClientSettings, HttpConnection};
-use crate::http::head::{ChunkedBody, ResponseHead};
+use crate::http::chunks::ChunkedBody;
+use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::patience::busy_wait;
 use linerate_facts::printable::foreign;

@@ -222,7 +222,7 @@ impl GetStream<'_> {
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
-        if self.has_same_content(wanted, &remote)?
+        if self.adopt_same_content(wanted, &remote)?
             && self.accept_existing(wanted, remote.bytes, remote.modified())?
         {
             return Ok(());

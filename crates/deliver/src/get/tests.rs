@@ -16,10 +16,9 @@ use crate::tls::TlsTrust;
 use linerate_measure::run::TransferFile;
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::stop::Stop;
-use linerate_testing::folder_in_memory;
-use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Without progress for so long a connection is given up.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,14 +59,12 @@ fn fetched(
 
 #[test]
 fn a_file_that_is_there_is_not_summed_to_its_end_after_ctrl_c() {
-    let (folder, stop) = (folder_in_memory(), Stop::new());
-    let place = folder.path().join("file");
-    std::fs::write(&place, b"abc").expect("content");
-    let timed = File::options().write(true).open(&place);
-    timed.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH)).expect("its time");
+    let (place, stop) = (std::env::current_exe().expect("this program"), Stop::new());
+    let there = place.metadata().expect("its length");
+    let stated = (there.len(), u64::try_from(there.mtime()).ok());
     let wanted = WantedFile::new(format!("{SERVER}/file").parse().expect("a URL"), place, None, None);
-    stop.end();
     let finished = FinishedFiles::new(false, false, Some("0".repeat(64)), None);
-    let accepted = finished.accept_existing(&wanted, (3, Some(0)), &stop);
+    stop.end();
+    let accepted = finished.accept_existing(&wanted, stated, &stop);
     assert!(matches!(accepted, Err(TransferError::Interrupted)), "{accepted:?}");
 }

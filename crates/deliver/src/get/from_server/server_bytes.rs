@@ -1,10 +1,10 @@
-//! The bytes of a file of a server without an end: part after part, over a connection of its own.
+//! The bytes of a server's file, again and again until all was measured: part after part, over a connection of the worker's
+//! own.
 
-use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::flow_sockets::FlowSockets;
-use crate::get::remote::{AHEAD_BYTES, begin_part, range_lines};
+use crate::get::remote::{AHEAD_BYTES, RemoteFile, begin_part, range_lines};
 use crate::http::ranges::ByteRange;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::start::{ForeignBytes, TakeBytes};
@@ -20,7 +20,7 @@ pub(super) struct ServerBytes {
     pub(super) spec: Arc<ServerFlowSpec>,
     pub(super) file: Arc<RemoteFile>,
     pub(super) sockets: Arc<FlowSockets>,
-    /// Of so many workers.
+    /// Its number, from 0, of so many.
     pub(super) worker: u64,
     pub(super) workers: u64,
     /// All was measured, or nobody wants it any more: what does not come is not waited for.
@@ -43,7 +43,7 @@ impl ForeignBytes for ServerBytes {
     }
 }
 
-/// Where its reading is.
+/// How far a worker has read.
 struct PartReader<'a> {
     settings: &'a ClientSettings<'a>,
     file: &'a RemoteFile,
@@ -167,10 +167,7 @@ mod tests {
         });
         let ended = bytes.read_by(&mut |input| {
             let mut room = [0; 4096];
-            let mut came = 0;
-            while came < 100 {
-                came += input.read(&mut room)?;
-            }
+            input.read_exact(&mut room[..100])?;
             let end = Arc::clone(&settled);
             let measured = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(200));

@@ -4,7 +4,7 @@
 use super::super::sources::SourceFile;
 use super::super::stream::PutStream;
 use super::super::{PutError, PutWork};
-use crate::client::{ClientSettings, TransferError};
+use crate::client::ClientSettings;
 use crate::serve::ServingFolder;
 use crate::stream_tally::StreamTally;
 use crate::stream_windows::StreamWindows;
@@ -15,7 +15,6 @@ use crate::tls::TlsTrust;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::lock;
-use linerate_system::stop::Stop;
 use linerate_testing::{find_each, simulated};
 use std::cell::RefCell;
 use std::fs::File;
@@ -172,18 +171,4 @@ fn seeds_find_each_bug_that_is_planted_in_what_is_put() {
     use PlantedBug::*;
     let bugs = [NoWait, EndlessTries, BusyAskedAtOnce, SumNotCompared, ChangeUnnoticed, SentForNothingCounts];
     find_each(&bugs, RUNS / 20, runs);
-}
-
-#[test]
-fn a_connection_that_is_lost_is_no_interruption() {
-    let (folder, stop, there) = (place().0, Stop::new(), AtomicU64::new(0));
-    let (windows, tally) = (StreamWindows::new(false), StreamTally::default());
-    let settings = || ClientSettings::new(&stop, TIMEOUT, 64 << 10, None, TlsTrust::default());
-    let (work, settings) = (PutWork::of_test(settings(), &windows, &there), settings());
-    let path = folder.path().join("file");
-    std::fs::write(&path, b"abc").expect("content");
-    let file = SourceFile { url: "http://10.1.1.1/file".parse().expect("a URL"), bytes: 3, path };
-    let content = File::open(&file.path).expect("opened");
-    let lost = PutStream::new(&work, &settings, &tally).body(&file, &content, 0..3, None);
-    assert!(matches!(lost, Err(PutError::Client(TransferError::Broken { .. }))), "{lost:?}");
 }

@@ -39,8 +39,7 @@ fn each_refusal_is_a_sentence() {
         ),
         (Spoilt::Refuse(403, "InvalidObjectState"), "restore it first"),
         (Spoilt::Refuse(418, "Teapot"), "the store answered 418 Teapot: as it is"),
-        (Spoilt::Refuse(503, "SlowDown"), "use fewer --streams or a lower --rate-limit"),
-        (Spoilt::Refuse(503, ""), "asks for fewer requests (503), still"),
+        (Spoilt::Refuse(503, ""), "(503), still after several tries; use fewer --streams or a lower --rate"),
         (Spoilt::Refuse(500, "InternalError"), "the store answered 500 InternalError"),
     ];
     beside_each_other(scenarios, |(spoilt, says)| {
