@@ -93,10 +93,8 @@ impl FinishedFiles {
             }
         };
         if !same || !right().map_err(failed)? {
-            return match takes_place {
-                true => Ok(false),
-                false => Err(TransferError::AlreadyThere { path: path.clone() }),
-            };
+            let error = TransferError::AlreadyThere { path: path.clone() };
+            return if takes_place { Ok(false) } else { Err(error) };
         }
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);

@@ -91,7 +91,7 @@ impl S3Error {
         head: &ResponseHead,
         fault: StoreFault,
     ) -> TransferError {
-        let (status, code) = (head.status, fault.code.clone());
+        let (status, retry_after, code) = (head.status, head.retry_after(), fault.code.clone());
         let endpoint = store.endpoint().to_string();
         let key = store.access_key().map(String::from);
         let named = if code.is_empty() { String::new() } else { format!(" {code}") };
@@ -124,9 +124,7 @@ impl S3Error {
                 S3Error::BadDigest { place, code }
             }
             ("SlowDown" | "ServiceUnavailable" | "ThrottlingException" | "RequestLimitExceeded", _)
-            | (_, 429 | 503) => {
-                S3Error::SlowDown { place, status, code: named, retry_after: head.retry_after() }
-            }
+            | (_, 429 | 503) => S3Error::SlowDown { place, status, code: named, retry_after },
             (_, 401 | 403) => match key {
                 Some(key) => S3Error::Refused { place, key, code: named },
                 None => S3Error::RefusedAnonymous { place, code: named },

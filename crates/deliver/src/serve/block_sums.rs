@@ -296,9 +296,8 @@ mod tests {
         let mut found = Vec::new();
         // From the middle of the first block to the end, in pieces of 7.
         let mut summing = Summing::new(id, 256, 100);
-        content[100..]
-            .chunks(7)
-            .for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
+        let pieces = content[100..].chunks(7);
+        pieces.for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
         let sum = |block: usize| {
             let mut sum = BlockSum::begin();
             sum.add(&content[block * 256..1000.min(block * 256 + 256)]);

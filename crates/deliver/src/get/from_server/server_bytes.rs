@@ -130,25 +130,22 @@ mod tests {
     use std::time::Duration;
 
     /// A server that sends the beginning of a part and then nothing more, as long as the other end is there.
-    fn silent_server() -> (std::thread::JoinHandle<()>, String) {
+    fn silent_server() -> (std::thread::JoinHandle<()>, crate::http::url::HttpUrl) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let url = format!("http://{}/file", listener.local_addr().expect("an address"));
+        let url = format!("http://{}/file", listener.local_addr().expect("an address")).parse();
         let served = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accepted");
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[7; 100])).expect("sent");
-            let mut waste = [0; 4096];
-            while stream.read(&mut waste).is_ok_and(|read| read > 0) {}
+            let _ = io::copy(&mut stream, &mut io::sink());
         });
-        (served, url)
+        (served, url.expect("a URL"))
     }
 
     #[test]
     fn a_server_that_is_silent_once_all_was_measured_is_no_failure() {
         let (served, url) = silent_server();
-        let url: crate::http::url::HttpUrl = url.parse().expect("a URL");
-        let head =
-            crate::http::head::parse_response(b"HTTP/1.1 200 OK\r\n\r\n").expect("a head").expect("whole").0;
+        let head = crate::http::head::parse_response(b"HTTP/1.1 200 OK\r\n\r\n");
         let spec = ServerFlowSpec {
             url: url.clone(),
             goal: Goal::default(),
@@ -159,7 +156,7 @@ mod tests {
         let settled = Arc::<Stop>::default();
         let bytes = Box::new(ServerBytes {
             spec: Arc::new(spec),
-            file: Arc::new(RemoteFile::new(&url, &head, 1_000_000)),
+            file: Arc::new(RemoteFile::new(&url, &head.expect("a head").expect("whole").0, 1_000_000)),
             sockets: Arc::default(),
             worker: 0,
             workers: 1,
