@@ -4,10 +4,11 @@ use linerate::cli::written_again;
 use linerate::deliver::blocks::{BlockList, BlockRequest, MOST_SUMMED_BYTES};
 use linerate::deliver::file_bytes::HeldBytes;
 use linerate::deliver::get::journal::JournalContent;
+use linerate::deliver::http::chunks::ChunkedBody;
 use linerate::deliver::http::conditions::{
     Validators, parse_date, precondition, range_applies, show_date, wanted_digest,
 };
-use linerate::deliver::http::head::{ChunkedBody, MOST_HEAD_BYTES, parse_request, parse_response};
+use linerate::deliver::http::head::{MOST_HEAD_BYTES, parse_request, parse_response};
 use linerate::deliver::http::ranges::{SelectedRange, parse_content_range, selected};
 use linerate::deliver::http::url::{HttpUrl, segments};
 use linerate::deliver::index_page::parse_index;

@@ -2,7 +2,8 @@
 
 use super::error::{MOST_ANSWER_BYTES, TransferError};
 use super::{ClientSettings, HttpConnection};
-use crate::http::head::{ChunkedBody, ResponseHead};
+use crate::http::chunks::ChunkedBody;
+use crate::http::head::ResponseHead;
 use crate::http::url::HttpUrl;
 use crate::patience::busy_wait;
 use linerate_facts::printable::foreign;
@@ -78,7 +79,7 @@ pub(crate) fn refuse(head: &ResponseHead, url: &HttpUrl) -> Result<(), TransferE
         200 | 206 => {}
         404 | 410 => return Err(TransferError::NotFound { url }),
         401 | 403 | 407 => return Err(TransferError::NotAllowed { url, status }),
-        503 => return Err(TransferError::Overloaded { url, retry_after: None }),
+        503 => return Err(TransferError::Overloaded { url, status, retry_after: None }),
         412 | 416 => return Err(TransferError::Changed { url }),
         421 => return Err(TransferError::OtherName { url }),
         _ => return Err(TransferError::Status { url, status }),

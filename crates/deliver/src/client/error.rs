@@ -16,7 +16,7 @@ use thiserror::Error;
 /// to three.
 pub(crate) const MOST_ANSWER_BYTES: u64 = 8 << 20;
 
-/// Each with the likely cause and the remedy.
+/// Each with the likely cause and the remedy, where there is one that the user has.
 #[derive(Debug, Error)]
 pub enum TransferError {
     #[error("{authority}: no connection: {why}; is the server running, and the port right?")]
@@ -35,13 +35,13 @@ pub enum TransferError {
         "{url}: the server does not answer to that name (421); use its address, or start it with --name and that name"
     )]
     OtherName { url: String },
-    #[error("{url}: the server has no connection free (503); try again later, or with fewer --streams")]
-    Overloaded { url: String, retry_after: Option<Duration> },
+    #[error("{url}: the server cannot do it now ({status}); try again later, or with fewer --streams")]
+    Overloaded { url: String, status: u16, retry_after: Option<Duration> },
     #[error("{url}: the server was busy (503) for {} minutes; try again later", BUSY_TIME.as_secs() / 60)]
     AlwaysBusy { url: String },
-    #[error("{url}: the server answered with status {status}")]
+    #[error("{url}: the server answered with status {status}; try again, or look at its log")]
     Status { url: String, status: u16 },
-    #[error("{url}: more than {most} redirections; the server sends its clients round in circles")]
+    #[error("{url}: more than {most} redirections; the server redirects in a circle")]
     Redirections { url: String, most: u32 },
     #[error("{url}: the server sends on to “{location}”: {why}")]
     Location { url: String, location: String, why: UrlError },
@@ -56,9 +56,11 @@ pub enum TransferError {
         "{url}: the server does not say how long the file is, so a broken connection would pass for its end"
     )]
     NoLength { url: String },
-    #[error("{url}: the server sends it packed ({encoding}) though that was not asked for")]
+    #[error(
+        "{url}: the server sends it packed ({encoding}) though that was not asked for; switch compression off for it"
+    )]
     Packed { url: String, encoding: String },
-    #[error("{url}: the server's answer is not HTTP: {why}")]
+    #[error("{url}: the server's answer is not HTTP: {why}; is this the port of an HTTP server?")]
     NoHttp { url: String, why: HeadError },
     #[error("{url}: the server's answer is longer than {} MiB", MOST_ANSWER_BYTES >> 20)]
     LongAnswer { url: String },
@@ -66,11 +68,11 @@ pub enum TransferError {
     OtherPart { url: String },
     #[error("{url}: the file changed on the server meanwhile; start again to fetch the new one")]
     Changed { url: String },
-    #[error("{url}: the connection ended {missing} bytes early")]
+    #[error("{url}: the connection ended {missing} bytes early; try again, what came is kept")]
     CutShort { url: String, missing: u64 },
-    #[error("{url}: the connection broke: {error}")]
+    #[error("{url}: the connection broke: {error}; try again, what came is kept")]
     Broken { url: String, error: io::Error },
-    #[error("{url}: next to nothing came for {seconds} s")]
+    #[error("{url}: next to nothing came for {seconds} s; try again, what came is kept")]
     Stalled { url: String, seconds: u64 },
     #[error("{url}: the folder's list: {why}")]
     Listing { url: String, why: ListingError },
@@ -91,9 +93,9 @@ pub enum TransferError {
     TooDeep { url: String, most: usize },
     #[error("{}: there is a file already; --replace takes its place", path.display())]
     AlreadyThere { path: PathBuf },
-    #[error("{}: another linerate fetches it just now", path.display())]
+    #[error("{}: another linerate fetches it just now; wait until it is done", path.display())]
     Busy { path: PathBuf },
-    #[error("{}: the name is too long", path.display())]
+    #[error("{}: the name is too long; shorten it, or give --output", path.display())]
     NameTooLong { path: PathBuf },
     #[error("{}: no space is left: {wanted} are needed, {free} are free", path.display())]
     NoSpace { path: PathBuf, wanted: String, free: String },
@@ -193,7 +195,8 @@ impl TransferError {
         }
     }
 
-    /// What was asked for is not there, as opposed to what went wrong while it came.
+    /// It failed before anything came: what was asked for is not there, or cannot be had; as opposed to what went wrong
+    /// while it came.
     pub fn is_lack(&self) -> bool {
         use TransferError::*;
         match self {

@@ -63,15 +63,18 @@ impl FinishedFiles {
         FinishedFiles { replace, keeps_same, sha256, archive, ..FinishedFiles::default() }
     }
 
-    /// The file is at its place already; an error where another one is.
-    pub(super) fn is_there(
+    /// Where the file is at its place already it gets its attributes, and counts as there; an error where another one is.
+    pub(super) fn accept_existing(
         &self,
         wanted: &WantedFile,
-        bytes: u64,
-        modified: Option<u64>,
+        (bytes, modified): (u64, Option<u64>),
+        stop: &Stop,
     ) -> Result<bool, TransferError> {
         let path = &wanted.destination;
-        let failed = |error| TransferError::Destination { path: path.clone(), error };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::Interrupted => TransferError::Interrupted,
+            _ => TransferError::Destination { path: path.clone(), error },
+        };
         let there = match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             there => there.map_err(failed)?,
@@ -85,13 +88,13 @@ impl FinishedFiles {
         let right = || match &self.sha256 {
             None => Ok(true),
             Some(wanted) => {
-                let own: Sha256 = read_all(&mut File::open(path)?, &Stop::new())?;
+                let own: Sha256 = read_all(&mut File::open(path)?, stop)?;
                 Ok(to_hex(&own.finalize()) == *wanted)
             }
         };
         if !same || !right().map_err(failed)? {
-            let there = || TransferError::AlreadyThere { path: path.clone() };
-            return if takes_place { Ok(false) } else { Err(there()) };
+            let error = TransferError::AlreadyThere { path: path.clone() };
+            return if takes_place { Ok(false) } else { Err(error) };
         }
         if let (Some(archived), Some(failures)) = (&wanted.archived, &self.archive) {
             archived.set_at_place(path, failures);
@@ -219,7 +222,7 @@ impl FinishedFiles {
         digest_of::<Md5>(&file.part, stop).and_then(|own| md5.compared(own, url)).map(Some)
     }
 
-    /// What it was compared by.
+    /// Compares the SHA-256 that the user gave; returns its name where there was one.
     fn check_sha256(
         &self,
         part: &PartFile,

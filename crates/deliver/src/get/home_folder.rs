@@ -52,9 +52,8 @@ mod tests {
                 ..FileSelection::default()
             };
             let tops = dotfiles_in_home(&[url], &output, &selection, &home);
-            tops.iter()
-                .map(|top| top.strip_prefix(&home).expect("below").display().to_string())
-                .collect::<Vec<_>>()
+            let below = |top: &PathBuf| top.strip_prefix(&home).expect("below").display().to_string();
+            tops.iter().map(below).collect::<Vec<_>>()
         };
         let top = "http://h/";
         let names = ["a", ".bashrc", ".ssh/authorized_keys", "b/.c", ".ssh/config"];

@@ -1,10 +1,8 @@
-//! What of a part is there already: the journal beside it. One line for the file and the part, then one for
+//! What of a file is here already. Of a part by the journal beside it: one line for the file and the part, then one for
 //! each block that was written, with its sum. The next start reads the blocks again and keeps only those whose
 //! sums are right: so nothing has to reach the disk in any order. What it keeps is compared with the server's
-//! sums like all that comes, for a journal proves nothing about its server.
-//!
-//! Blocks that are here already are of two kinds: what an earlier start left of a file by its journal, and a
-//! file in whose place another is to come by the server's sums.
+//! sums like all that comes, for a journal proves nothing about its server. Of a file in whose place another is
+//! to come by the server's sums.
 
 use crate::blocks::{BlockSum, HASH, block_length, parse_sum};
 use crate::s3::BlockSums;
@@ -24,6 +22,8 @@ const LINE_BYTES: usize = 28;
 const MOST_FIRST_BYTES: usize = 64 << 10;
 /// The version of this format.
 const VERSION: u32 = 2;
+/// Bytes of a read of what is here already.
+const CHECK_BYTES: usize = 1 << 20;
 
 /// What the part is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl JournalContent {
         let end = bytes.iter().take(MOST_FIRST_BYTES).position(|byte| *byte == b'\n')?;
         let head: JournalHead = serde_json::from_slice(&bytes[..end]).ok()?;
         let sound = head.linerate_journal == VERSION && head.hash == HASH && head.block_bytes > 0;
-        let count = head.bytes.checked_div(head.block_bytes.max(1))? + 1;
+        let count = head.bytes.div_ceil(head.block_bytes.max(1));
         let mut blocks = BTreeMap::new();
         let lines = bytes[end + 1..].chunks_exact(LINE_BYTES);
         let whole_bytes = (end + 1 + lines.len() * LINE_BYTES) as u64;
@@ -168,10 +168,8 @@ impl TransferJournal {
     }
 }
 
-/// Bytes of a read of what is there already.
-const CHECK_BYTES: usize = 1 << 20;
-
-/// Those of these blocks, by their sums, that a file has: of a part and its journal a power cut may have taken any.
+/// Reads these blocks of a file, and returns those that have their sums. A power cut may have taken any of those that the
+/// journal of a part names.
 pub(super) fn still_there(
     file: &File,
     blocks: &BTreeMap<u64, u64>,
@@ -266,10 +264,10 @@ mod tests {
         #[test]
         fn any_bytes_are_a_journal_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = JournalContent::parse(&bytes);
-            let first = serde_json::to_string(&head()).expect("JSON") + "\n";
+            let first = serde_json::to_string(&head()).expect("JSON") + "\n" + &journal_line(100, 7, BlockMark::Received);
             let content = JournalContent::parse(&[first.as_bytes(), &bytes].concat()).expect("a head");
             prop_assert!(content.whole_bytes as usize <= first.len() + bytes.len());
-            prop_assert!(content.blocks.keys().all(|block| *block <= 100));
+            prop_assert!(content.blocks.keys().all(|block| *block < 100));
         }
 
         /// Wherever the process was killed, the lines before are read and no other is made up.
@@ -285,9 +283,7 @@ mod tests {
             prop_assert_eq!(content.is_some(), at >= first.len());
             let Some(content) = content else { return Ok(()) };
             let kept = (at - first.len()) / LINE_BYTES;
-            let expected: BTreeMap<_, _> =
-                blocks[..kept].iter().copied().collect();
-            prop_assert_eq!(content.blocks, expected);
+            prop_assert_eq!(content.blocks, blocks[..kept].iter().copied().collect::<BTreeMap<_, _>>());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Fetches files from any server of HTTP/1.1, over several streams, into a folder: each under a name of its own
 //! beside its place until it is whole, resumed after any death, never over a file that is there.
 
+mod archived_names;
 mod confirm;
 mod finished_files;
 mod from_server;
@@ -23,7 +24,6 @@ pub use crate::client::LocalNic;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::dialled::AwaitedConnections;
 use crate::http::url::HttpUrl;
-use crate::kept::{TransferEnd, TransferFacts};
 use crate::listing::{ListedKind, ListingError};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
@@ -31,7 +31,8 @@ use crate::serve::BearerToken;
 use crate::stream_tally::StreamTally;
 use crate::stream_windows::shows_one_alone;
 use crate::tls::TlsTrust;
-use confirm::{ArchivedNames, LinkTo};
+use crate::transfer_run::{TransferEnd, TransferFacts};
+use archived_names::{ArchivedNames, LinkTo};
 use finished_files::FinishedFiles;
 pub use from_server::{ServerFlowSpec, measure_server};
 pub use home_folder::dotfiles_in_home;

@@ -18,6 +18,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// The longest name of which a part can be made.
+pub(crate) const MOST_RESUMABLE_NAME_BYTES: usize = 255 - 1 - JOURNAL.len();
+/// By which a file system says that it cannot promise room (fallocate(2)).
+const NO_RESERVING: [Errno; 3] = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+
 /// `.NAME.linerate-part` beside the place.
 pub(crate) fn part_path(destination: &Path) -> PathBuf {
     path_beside(destination, PART)
@@ -35,9 +40,6 @@ fn path_beside(destination: &Path, end: &str) -> PathBuf {
     destination.with_file_name(name)
 }
 
-/// The longest name of which a part can be made.
-pub(crate) const MOST_RESUMABLE_NAME_BYTES: usize = 255 - 1 - JOURNAL.len();
-
 /// An open part that this process alone writes.
 #[derive(Debug)]
 pub(crate) struct PartFile {
@@ -49,7 +51,8 @@ pub(crate) struct PartFile {
 }
 
 impl PartFile {
-    /// One that no other start goes on with. Where the file system has none without a name it has its usual one.
+    /// Makes one that no other start goes on with: without a name, or under the usual one where the file system has no files
+    /// without names.
     pub(crate) fn fleeting(destination: &Path) -> Result<Self, TransferError> {
         match open_nameless_part(folder_of(destination)) {
             Ok(file) => Ok(PartFile {
@@ -107,14 +110,13 @@ impl PartFile {
         Err(TransferError::Busy { path: destination.into() })
     }
 
-    /// Its whole length, with room on the disk where the file system can promise it; with holes none.
+    /// Gives it its whole length, with room on the disk where the file system can promise that; one with holes gets no room.
     pub(crate) fn reserve(&self, bytes: u64, has_holes: bool) -> Result<(), TransferError> {
+        // What an earlier start left may be longer than the file is now.
         let reserved = self.file.set_len(self.file.metadata().map_or(0, |now| now.len()).min(bytes));
         let room = || if has_holes { self.file.set_len(bytes) } else { grow_to(&self.file, bytes) };
         let reserved = reserved.and_then(|()| match room() {
-            Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => {
-                self.file.set_len(bytes)
-            }
+            Err(error) if is_any_of(&error, &NO_RESERVING) => self.file.set_len(bytes),
             grown => grown,
         });
         reserved.map_err(|error| self.failed(error, bytes))
@@ -129,7 +131,7 @@ impl PartFile {
         }
         self.file.set_len(first).map_err(failed)?;
         match reserve_to(&self.file, bytes) {
-            Err(error) if is_one(&error, &[Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL]) => Ok(true),
+            Err(error) if is_any_of(&error, &NO_RESERVING) => Ok(true),
             reserved => reserved.map(|()| true).map_err(failed),
         }
     }
@@ -145,7 +147,7 @@ impl PartFile {
 
     /// An error of a write, with what it means for the user.
     pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> TransferError {
-        if is_one(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
+        if is_any_of(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
             let free = linerate_system::file::space_at(self.folder()).map(|(free, _)| show_size(free));
             return TransferError::NoSpace {
                 path: self.destination.clone(),
@@ -230,7 +232,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(named.is_ok_and(|named| named.ino() == own.ino() && named.dev() == own.dev()))
 }
 
-fn is_one(error: &io::Error, of: &[Errno]) -> bool {
+fn is_any_of(error: &io::Error, of: &[Errno]) -> bool {
     of.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 

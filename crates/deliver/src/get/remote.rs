@@ -2,7 +2,7 @@
 //! the one before it is on its way, and held to what was asked for.
 
 use crate::archived::Archived;
-use crate::client::ask::{ask_again, ask_when_free, length, read_body, refuse};
+use crate::client::ask::{ask_when_free, length, read_body, refuse};
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::evidence::rate_limit_of;
 use crate::http::conditions::parse_date;
@@ -282,7 +282,9 @@ pub(super) fn begin_part<'a>(
     let asked = connection.as_mut().filter(|_| is_asked).map(|open| open.answer(url));
     let head = match asked {
         // A server may close a connection that it kept, also between two answers.
-        None | Some(Err(TransferError::Broken { .. })) => ask_again(connection, settings, "GET", url, lines)?,
+        None | Some(Err(TransferError::Broken { .. })) => {
+            ask_when_free(connection, settings, "GET", url, lines)?
+        }
         Some(answered) => answered?,
     };
     refuse_answer(connection, settings, &head, url)?;

@@ -296,7 +296,7 @@ mod tests {
         }
         assert!(!routes.is_lost(0));
         assert!(!routes.blames(0, &TransferError::Interrupted, 0), "no fault of a route");
-        let busy = TransferError::Overloaded { url: "http://h/f".into(), retry_after: None };
+        let busy = TransferError::Overloaded { url: "http://h/f".into(), status: 503, retry_after: None };
         assert!(!routes.blames(0, &busy, 0), "the server says that of the file");
     }
 

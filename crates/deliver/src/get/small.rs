@@ -8,7 +8,7 @@ use super::remote::{RemoteFile, refuse_answer};
 use super::stream::{GetStream, is_small};
 use crate::blocks::{BlockSum, HASH, SMALL_BYTES, parse_sum};
 use crate::client::TransferError;
-use crate::client::ask::{ask_again, length};
+use crate::client::ask::{ask_when_free, length};
 use crate::http::head::ResponseHead;
 use linerate_system::attributes::write_with_holes;
 use linerate_system::clock;
@@ -24,7 +24,8 @@ fn sum_line(has_sums: bool) -> &'static str {
     if has_sums { "Linerate-Sum: xxh3-64\r\n" } else { "" }
 }
 
-/// The sums that its server has of it, where it has some, are those of what came; the name of one.
+/// Compares what came with each sum that the server has of the file; an error where one differs. Returns the name of one of
+/// them, none where the server has none.
 fn compared_sums(
     head: &ResponseHead,
     remote: &RemoteFile,
@@ -45,8 +46,8 @@ fn compared_sums(
 }
 
 impl GetStream<'_> {
-    /// These, and those after them, until there are none. A server that keeps its connections is asked ahead;
-    /// where that fails the next is asked for alone (RFC 9112 section 9.3.2).
+    /// Fetches these files, and further small ones until there are none. A server that keeps its connections is asked for
+    /// several ahead; where that fails the next is asked for alone (RFC 9112 section 9.3.2).
     pub(super) fn begin_small(&mut self, files: Vec<WantedFile>) {
         let mut rest = self.absent(files);
         let mut asked = 0;
@@ -100,10 +101,10 @@ impl GetStream<'_> {
         self.take(wanted, None, &head, begun)
     }
 
-    /// Those that are not at their places.
+    /// Those of the files that are not at their places; the others are reported.
     fn absent(&self, files: Vec<WantedFile>) -> VecDeque<WantedFile> {
         let is_absent = |wanted: &WantedFile| {
-            let there = self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
+            let there = self.accept_existing(wanted, wanted.bytes.unwrap_or(0), wanted.modified);
             let is_absent = matches!(there, Ok(false));
             if let Err(error) = there {
                 self.finished.failed(wanted, error, 0);
@@ -128,19 +129,19 @@ impl GetStream<'_> {
         }
     }
 
-    /// One answer, one buffer, one write.
+    /// Asks for a file alone; its bytes come in one answer, into one buffer, and go to the disk in one write.
     pub(super) fn fetch_small(
         &mut self,
         wanted: &WantedFile,
         known: Option<RemoteFile>,
     ) -> Result<(), TransferError> {
         let url = known.as_ref().map_or(&wanted.url, |known| &known.url);
-        if known.is_none() && self.is_there(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
+        if known.is_none() && self.accept_existing(wanted, wanted.bytes.unwrap_or(0), wanted.modified)? {
             return Ok(());
         }
         let begun = clock::now();
         let lines = sum_line(wanted.has_sums || known.as_ref().is_some_and(|known| known.has_sums));
-        let head = ask_again(&mut self.connection, self.settings, "GET", url, lines)?;
+        let head = ask_when_free(&mut self.connection, self.settings, "GET", url, lines)?;
         self.take(wanted, known.as_ref(), &head, begun)
     }
 

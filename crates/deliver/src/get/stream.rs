@@ -196,14 +196,14 @@ impl GetStream<'_> {
         }
     }
 
-    /// The file is at its place already, and counts as come.
-    pub(super) fn is_there(
+    /// As [`FinishedFiles::accept_existing`]; its bytes count as come.
+    pub(super) fn accept_existing(
         &self,
         wanted: &WantedFile,
         bytes: u64,
         modified: Option<u64>,
     ) -> Result<bool, TransferError> {
-        let is_there = self.finished.is_there(wanted, bytes, modified)?;
+        let is_there = self.finished.accept_existing(wanted, (bytes, modified), self.settings.stop)?;
         if is_there {
             self.plan.count_there(bytes);
         }
@@ -216,14 +216,14 @@ impl GetStream<'_> {
             Remote::Folder(folder) => return Err(TransferError::Folder { url: folder.url.to_string() }),
         };
         self.plan.server.learn(remote.rate_limit);
-        if self.is_there(wanted, remote.bytes, remote.modified())? {
+        if self.accept_existing(wanted, remote.bytes, remote.modified())? {
             return Ok(());
         }
         if remote.bytes <= SMALL_BYTES {
             return self.fetch_small(wanted, Some(remote));
         }
-        if self.has_same_content(wanted, &remote)?
-            && self.is_there(wanted, remote.bytes, remote.modified())?
+        if self.adopt_same_content(wanted, &remote)?
+            && self.accept_existing(wanted, remote.bytes, remote.modified())?
         {
             return Ok(());
         }

@@ -16,6 +16,7 @@ use crate::tls::TlsTrust;
 use linerate_measure::run::TransferFile;
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::stop::Stop;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -54,4 +55,16 @@ fn fetched(
     finished.finish();
     let (reports, errors, ..) = finished.take_results();
     (reports, errors, clock.passed() - before, there.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_file_that_is_there_is_not_summed_to_its_end_after_ctrl_c() {
+    let (place, stop) = (std::env::current_exe().expect("this program"), Stop::new());
+    let there = place.metadata().expect("its length");
+    let stated = (there.len(), u64::try_from(there.mtime()).ok());
+    let wanted = WantedFile::new(format!("{SERVER}/file").parse().expect("a URL"), place, None, None);
+    let finished = FinishedFiles::new(false, false, Some("0".repeat(64)), None);
+    stop.end();
+    let accepted = finished.accept_existing(&wanted, stated, &stop);
+    assert!(matches!(accepted, Err(TransferError::Interrupted)), "{accepted:?}");
 }

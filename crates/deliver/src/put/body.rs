@@ -45,7 +45,7 @@ impl PutStream<'_> {
         let mut at = bytes.start;
         while at < end {
             let (length, _) = next_run(content, at..end);
-            let Some(connection) = &self.connection else { return Err(PutError::Interrupted) };
+            let connection = self.connection.as_ref().ok_or_else(|| TransferError::closed(&file.url))?;
             match connection.plain_socket() {
                 Some(socket) if body.goes_direct(socket, at, length) => {
                     self.send_direct(&mut body, at, length)?
@@ -91,7 +91,7 @@ impl PutStream<'_> {
         while at < to {
             let most = (to - at).min(call_bytes(self.work.rate.as_ref()) as u64) as usize;
             let socket = self.connection.as_ref().and_then(|connection| connection.plain_socket());
-            let Some(socket) = socket else { return Err(PutError::Interrupted) };
+            let socket = socket.ok_or_else(|| TransferError::closed(&body.file.url))?;
             let call = body.paths.send_cached(socket, body.content, at, most, true);
             let call = call.map_err(|error| body.failed(error))?;
             self.sent_by_socket(call.sent);
@@ -112,7 +112,7 @@ impl PutStream<'_> {
             let most = call_bytes(self.work.rate.as_ref());
             let next = self.tally.at_disk(|| bytes.next(most)).map_err(|error| file.failed(error))?;
             body.sum.iter_mut().for_each(|sum| sum.add(next));
-            let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+            let connection = self.connection.as_mut().ok_or_else(|| TransferError::closed(&file.url))?;
             // It has a patience of its own.
             connection.write(next, &file.url)?;
             body.taken = clock::now();

@@ -4,9 +4,8 @@ use super::body::SentBytes;
 use super::sources::{PutError, SourceFile};
 use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, FileId, HASH};
-use crate::client::TransferError;
 use crate::client::ask::connected;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::file_bytes::{Afterwards, FileBytes, HeldBytes, sum_of};
 use crate::http::conditions::{parse_date, show_date};
 use crate::http::head::ResponseHead;
@@ -43,6 +42,14 @@ pub(crate) struct PutStream<'a> {
     counted_bytes: u64,
     /// What the server has of the bytes that this stream sent.
     pub(super) sent: SentBytes<'a>,
+}
+
+/// How far a file went.
+enum SendOutcome {
+    /// All of it; its sum, where the server compares it.
+    Whole(Option<u64>),
+    /// The server does not take it.
+    Refused(ResponseHead),
 }
 
 impl<'a> PutStream<'a> {
@@ -173,7 +180,8 @@ impl<'a> PutStream<'a> {
         }
     }
 
-    /// Bytes of it that the server has of an earlier start or try; none: a small one comes again as a whole.
+    /// How many bytes of the file the server has of an earlier start or try; none of a small file, which is sent as a whole
+    /// again.
     fn held_bytes(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<Option<u64>, PutError> {
         if self.work.server != ServerKind::Linerate || bytes <= EXPECT_BYTES {
             return Ok(None);
@@ -219,7 +227,7 @@ impl<'a> PutStream<'a> {
         };
         let connection = connected(&mut self.connection, self.settings, &asked)?;
         connection.send(&[("PUT", &asked, &lines)])?;
-        // What it has it reads again before it answers.
+        // Before it answers it reads what it has of the file.
         let patience = EXPECT_TIME + Duration::from_secs(first / REREAD_BYTES_PER_SECOND);
         if expects && let Some(head) = connection.answer_within(patience, &asked)? {
             return match head.status {
@@ -258,7 +266,7 @@ impl<'a> PutStream<'a> {
     /// What the server says of the whole file: from `linerate serve` once it has compared the sum.
     fn end(&mut self, file: &SourceFile, sum: Option<u64>) -> Result<ResponseHead, PutError> {
         let url = &file.url;
-        let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+        let connection = self.connection.as_mut().ok_or_else(|| TransferError::closed(url))?;
         if let Some(sum) = sum {
             // Sent at once: the server comes to it when it has the file.
             let land = url.with_target(&format!("{}?linerate=land&sum={sum:016x}", url.path()));
@@ -289,7 +297,7 @@ impl<'a> PutStream<'a> {
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
-            503 => Err(TransferError::Overloaded { url, retry_after: None }.into()),
+            503 => Err(TransferError::Overloaded { url, status, retry_after: None }.into()),
             408 | 500 | 502 | 504 => Err(TransferError::Status { url, status }.into()),
             _ => Err(PutError::Refused { url, status }),
         }
@@ -319,15 +327,8 @@ fn check_busy(server: ServerKind, file: &SourceFile, head: &ResponseHead) -> Res
         return Ok(());
     };
     let retry_after = (server == ServerKind::Linerate).then_some(retry_after);
-    Err(TransferError::Overloaded { url: file.url.to_string(), retry_after }.into())
-}
-
-/// How far a file went.
-enum SendOutcome {
-    /// All of it; its sum, where the server compares it.
-    Whole(Option<u64>),
-    /// The server does not take it.
-    Refused(ResponseHead),
+    let (url, status) = (file.url.to_string(), head.status);
+    Err(TransferError::Overloaded { url, status, retry_after }.into())
 }
 
 /// A head; a short text that follows it is taken from the connection, which a long one ends: nobody reads it.

@@ -35,7 +35,7 @@ pub enum S3Error {
     )]
     Refused { place: S3Location, key: String, code: String },
     #[error(
-        "{place}: the store refuses who shows no keys (403{code}); give some (AWS_PROFILE, AWS_ACCESS_KEY_ID and \
+        "{place}: the store refuses requests without keys (403{code}); give some (AWS_PROFILE, AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY)"
     )]
     RefusedAnonymous { place: S3Location, code: String },
@@ -54,14 +54,17 @@ pub enum S3Error {
         "{place}: the clock of this host is {apart} the store's (RequestTimeTooSkewed): set it, then start again"
     )]
     Skewed { place: S3Location, apart: String },
-    #[error("{place}: the bucket is in region {region}, and {own} was asked: set AWS_REGION={region}")]
+    #[error(
+        "{place}: the bucket is in region {region}, and the request went to {own}: set AWS_REGION={region}"
+    )]
     OtherRegion { place: S3Location, region: String, own: String },
     #[error(
         "{place}: the bucket is elsewhere ({status}) and the store does not say where; check AWS_REGION and the endpoint"
     )]
     Elsewhere { place: S3Location, status: u16 },
     #[error(
-        "{place}: the store asks for fewer requests ({status} {code}), also after a while; use fewer --streams or --rate-limit"
+        "{place}: the store asks for fewer requests ({status}{code}), still after several tries; use fewer --streams or a \
+         lower --rate-limit"
     )]
     SlowDown { place: S3Location, status: u16, code: String, retry_after: Option<Duration> },
     #[error("{place}: the object is in an archive (InvalidObjectState); restore it first")]
@@ -70,9 +73,9 @@ pub enum S3Error {
         "{place}: what the store got is not what was sent ({code}); something on the way changes bytes, or the file changed"
     )]
     BadDigest { place: S3Location, code: String },
-    #[error("{place}: the store answered {status}{fault}")]
+    #[error("{place}: the store answered {status}{fault}; the store's own log says more")]
     Status { place: S3Location, status: u16, code: String, fault: String },
-    #[error("{place}: the store's answer cannot be used: {why}")]
+    #[error("{place}: the store's answer cannot be used: {why}; check that the endpoint is an S3 store")]
     Answer { place: S3Location, why: AnswerError },
     #[error("{place}: the pages of the list lead in a circle; the store is faulty")]
     Circle { place: S3Location },
@@ -88,7 +91,7 @@ impl S3Error {
         head: &ResponseHead,
         fault: StoreFault,
     ) -> TransferError {
-        let (status, code) = (head.status, fault.code.clone());
+        let (status, retry_after, code) = (head.status, head.retry_after(), fault.code.clone());
         let endpoint = store.endpoint().to_string();
         let key = store.access_key().map(String::from);
         let named = if code.is_empty() { String::new() } else { format!(" {code}") };
@@ -121,7 +124,7 @@ impl S3Error {
                 S3Error::BadDigest { place, code }
             }
             ("SlowDown" | "ServiceUnavailable" | "ThrottlingException" | "RequestLimitExceeded", _)
-            | (_, 429 | 503) => S3Error::SlowDown { place, status, code, retry_after: head.retry_after() },
+            | (_, 429 | 503) => S3Error::SlowDown { place, status, code: named, retry_after },
             (_, 401 | 403) => match key {
                 Some(key) => S3Error::Refused { place, key, code: named },
                 None => S3Error::RefusedAnonymous { place, code: named },
@@ -189,7 +192,7 @@ impl From<S3Error> for TransferError {
     }
 }
 
-/// By its `Date` line.
+/// How far this host's clock is from the store's, by the `Date` line of its answer.
 fn clock_gap(head: &ResponseHead) -> String {
     let own = clock::date().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(theirs) = head.headers.text("date").and_then(parse_date) else { return "apart from".into() };

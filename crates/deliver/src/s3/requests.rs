@@ -67,7 +67,7 @@ pub(crate) fn ask_text<'a>(
             open.answer(url)?
         }
     };
-    let Some(open) = connection.as_mut() else { return Err(TransferError::Interrupted) };
+    let open = connection.as_mut().ok_or_else(|| TransferError::closed(url))?;
     match head.status {
         200 | 204 => read_body(open, &head, url),
         _ => Err(refusal(open, store, place.clone(), &head, url)),

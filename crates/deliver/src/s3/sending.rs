@@ -351,7 +351,7 @@ impl PutStream<'_> {
     ) -> Result<ResponseHead, PutError> {
         connected(&mut self.connection, self.settings, url)?.send(&[("PUT", url, lines)])?;
         let sent = self.body(file, content, bytes, None);
-        let Some(connection) = self.connection.as_mut() else { return Err(PutError::Interrupted) };
+        let connection = self.connection.as_mut().ok_or_else(|| TransferError::closed(url))?;
         connection.count_tcp(self.tally);
         let head = match sent {
             Ok(()) => connection.answer(url)?,

@@ -1,6 +1,6 @@
 //! Sums of blocks that a client asks for: those that were computed once, on the way of the bytes to a client or because
 //! they were asked for, are kept; the others are read from the file, a few at a time and each as long as its client is
-//! there.
+//! there. The SHA-256 of a file that a client put with it is kept, too.
 
 use super::Shared;
 use super::reply::{Reply, of_error};
@@ -32,7 +32,6 @@ const MOST_TURNS: usize = 64;
 const READ_BYTES: usize = 1 << 20;
 /// A client may leave while a rate is kept to: it is looked at this often.
 const CLIENT_LOOK: Duration = Duration::from_millis(50);
-
 /// The most sums that are kept, of all files together.
 const MOST_KEPT: usize = 1 << 20;
 /// The most files of which the SHA-256 is kept.
@@ -157,10 +156,10 @@ fn sum_of_block(
 
 /// Kept sums, by file and size of its blocks; the files that came first go first.
 #[derive(Default)]
-pub(super) struct KeptSums(Mutex<Kept>);
+pub(super) struct KeptSums(Mutex<KeptFiles>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptFiles {
     files: VecDeque<((FileId, u64), HashMap<u64, u64>)>,
     count: usize,
 }
@@ -279,10 +278,8 @@ mod tests {
         let (one, two) = (id(1), id(2));
         let sums = KeptSums::default();
         sums.keep(one, 4096, 0, 7);
-        assert_eq!(
-            (sums.get(one, 4096, 0), sums.get(one, 8192, 0), sums.get(two, 4096, 0)),
-            (Some(7), None, None)
-        );
+        let found = [(one, 4096), (one, 8192), (two, 4096)].map(|(file, size)| sums.get(file, size, 0));
+        assert_eq!(found, [Some(7), None, None]);
         for size in 0..2 * MOST_FILES as u64 {
             sums.keep(two, size, 0, size);
         }
@@ -299,9 +296,8 @@ mod tests {
         let mut found = Vec::new();
         // From the middle of the first block to the end, in pieces of 7.
         let mut summing = Summing::new(id, 256, 100);
-        content[100..]
-            .chunks(7)
-            .for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
+        let pieces = content[100..].chunks(7);
+        pieces.for_each(|piece| summing.add(piece, |block, sum, _, _| found.push((block, sum))));
         let sum = |block: usize| {
             let mut sum = BlockSum::begin();
             sum.add(&content[block * 256..1000.min(block * 256 + 256)]);

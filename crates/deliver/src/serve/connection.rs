@@ -3,10 +3,9 @@
 use super::Shared;
 use super::answer::{Answer, Asking, answer, refused};
 use super::body::BodySender;
-use super::handshake::{Admission, Security};
 use super::reply::Reply;
 use super::rest::{Next, Rest};
-use super::served_stream::ServedStream;
+use super::served_stream::{Security, ServedStream};
 use super::take::{BodyReader, HeldFile, take};
 use super::tally::{AccessLine, Tally};
 use super::work::{LaterRequest, Turn, Work};
@@ -14,7 +13,7 @@ use crate::http::head::{HeadError, MOST_HEAD_BYTES, RequestHead, parse_request};
 use linerate_measure::measure::TcpFigures;
 use linerate_system::clock;
 use linerate_system::readiness::{Interest, is_waiting, wait_readable};
-use linerate_transport::admission::prepare_control;
+use linerate_transport::admission::{PendingEntry, Permit, prepare_control};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -22,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// A connection that keeps its thread looks this often at its client's time, and whether the server ends.
 const LOOK: Duration = Duration::from_millis(100);
+/// From the accept to the end of the handshake.
+pub(super) const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// A head has to be whole this long after its first byte.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The next request of a client is mostly here within this; what comes later is waited for without a thread.
@@ -42,6 +43,44 @@ enum NoRequest {
     /// It has not come yet.
     Later,
     Refused(Reply),
+}
+
+/// By which right a connection is here. Under TLS it has no thread and no permit before its handshake is at its end, and the
+/// first such goes where there are too many.
+pub(super) enum Admission {
+    /// Its handshake is not at its end.
+    Pending(PendingEntry<u64>),
+    Admitted(#[expect(dead_code, reason = "it is given back with the connection")] Permit),
+}
+
+impl Admission {
+    /// It had to go before its handshake was at its end.
+    pub(super) fn is_driven_out(&self) -> bool {
+        matches!(self, Admission::Pending(entry) if !entry.is_there())
+    }
+
+    /// The same, or its time for that is over.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Admission::Pending(entry) if !entry.is_there() || entry.deadline <= clock::now())
+    }
+
+    /// Whether it may stay, now that its handshake is at its end.
+    pub(super) fn is_admitted(&mut self, client: IpAddr, shared: &Shared<'_>) -> bool {
+        if matches!(self, Admission::Admitted(_)) {
+            return true;
+        }
+        match shared.permits.take(client) {
+            Ok(permit) => {
+                Tally::add(&shared.tally.connections, 1);
+                *self = Admission::Admitted(permit);
+                true
+            }
+            Err(_) => {
+                Tally::add(&shared.tally.refused, 1);
+                false
+            }
+        }
+    }
 }
 
 /// A client: on a thread while there is something to do, else it costs its descriptor and this.

@@ -1,6 +1,7 @@
 //! The bytes of a client of the server, in the clear or under TLS; whether the kernel encrypts them, and why
 //! it does not. What is not a file goes out by a thread that waits for the client.
 
+use super::work::Turn;
 use super::{FileServerSettings, Shared};
 use crate::body_paths::PIECE_BYTES;
 use crate::tls::{Encryption, Handshake, HandshakeError};
@@ -41,6 +42,43 @@ struct KeyLimits {
 
 impl KeyLimits {
     const OF_KERNEL: KeyLimits = KeyLimits { new_answers: 256 << 30, long_answer: 352 << 30 };
+}
+
+/// Who encrypts a connection's bytes.
+pub(super) enum Security {
+    Plain,
+    /// Nothing of the handshake has come yet.
+    Silent,
+    Agreeing(Box<Handshake>),
+    /// The kernel, or this program on the thread that the connection is on.
+    Agreed,
+}
+
+impl Security {
+    /// The connection's bytes, once there is TLS where there is to be; else what it waits for, or its end.
+    pub(super) fn stream<'a>(
+        &mut self,
+        socket: &'a TcpStream,
+        shared: &'a Shared<'_>,
+    ) -> Result<ServedStream<'a>, Turn> {
+        let Some(tls) = &shared.tls else { return Ok(ServedStream::plain(socket, false)) };
+        let failed = |error: HandshakeError| {
+            tracing::debug!(%error, "TLS");
+            Turn::Over
+        };
+        let mut handshake = match std::mem::replace(self, Security::Agreed) {
+            Security::Agreed => return Ok(ServedStream::plain(socket, true)),
+            Security::Plain | Security::Silent => Box::new(Handshake::new(tls).map_err(failed)?),
+            Security::Agreeing(handshake) => handshake,
+        };
+        match handshake.go_on(socket).map_err(failed)? {
+            Some(interest) => {
+                *self = Security::Agreeing(handshake);
+                Err(Turn::Waits(interest))
+            }
+            None => ServedStream::secure(socket, *handshake, &shared.kernel_tls).ok_or(Turn::Over),
+        }
+    }
 }
 
 /// One connection, of one thread.

@@ -1,10 +1,10 @@
-//! The bytes of a file of a server without an end: part after part, over a connection of its own.
+//! The bytes of a server's file, again and again until all was measured: part after part, over a connection of the worker's
+//! own.
 
-use super::super::remote::RemoteFile;
 use super::ServerFlowSpec;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::flow_sockets::FlowSockets;
-use crate::get::remote::{AHEAD_BYTES, begin_part, range_lines};
+use crate::get::remote::{AHEAD_BYTES, RemoteFile, begin_part, range_lines};
 use crate::http::ranges::ByteRange;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::start::{ForeignBytes, TakeBytes};
@@ -20,7 +20,7 @@ pub(super) struct ServerBytes {
     pub(super) spec: Arc<ServerFlowSpec>,
     pub(super) file: Arc<RemoteFile>,
     pub(super) sockets: Arc<FlowSockets>,
-    /// Of so many workers.
+    /// Its number, from 0, of so many.
     pub(super) worker: u64,
     pub(super) workers: u64,
     /// All was measured, or nobody wants it any more: what does not come is not waited for.
@@ -43,7 +43,7 @@ impl ForeignBytes for ServerBytes {
     }
 }
 
-/// Where its reading is.
+/// How far a worker has read.
 struct PartReader<'a> {
     settings: &'a ClientSettings<'a>,
     file: &'a RemoteFile,
@@ -130,25 +130,22 @@ mod tests {
     use std::time::Duration;
 
     /// A server that sends the beginning of a part and then nothing more, as long as the other end is there.
-    fn silent_server() -> (std::thread::JoinHandle<()>, String) {
+    fn silent_server() -> (std::thread::JoinHandle<()>, crate::http::url::HttpUrl) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let url = format!("http://{}/file", listener.local_addr().expect("an address"));
+        let url = format!("http://{}/file", listener.local_addr().expect("an address")).parse();
         let served = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accepted");
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&[7; 100])).expect("sent");
-            let mut waste = [0; 4096];
-            while stream.read(&mut waste).is_ok_and(|read| read > 0) {}
+            let _ = io::copy(&mut stream, &mut io::sink());
         });
-        (served, url)
+        (served, url.expect("a URL"))
     }
 
     #[test]
     fn a_server_that_is_silent_once_all_was_measured_is_no_failure() {
         let (served, url) = silent_server();
-        let url: crate::http::url::HttpUrl = url.parse().expect("a URL");
-        let head =
-            crate::http::head::parse_response(b"HTTP/1.1 200 OK\r\n\r\n").expect("a head").expect("whole").0;
+        let head = crate::http::head::parse_response(b"HTTP/1.1 200 OK\r\n\r\n");
         let spec = ServerFlowSpec {
             url: url.clone(),
             goal: Goal::default(),
@@ -159,7 +156,7 @@ mod tests {
         let settled = Arc::<Stop>::default();
         let bytes = Box::new(ServerBytes {
             spec: Arc::new(spec),
-            file: Arc::new(RemoteFile::new(&url, &head, 1_000_000)),
+            file: Arc::new(RemoteFile::new(&url, &head.expect("a head").expect("whole").0, 1_000_000)),
             sockets: Arc::default(),
             worker: 0,
             workers: 1,
@@ -167,10 +164,7 @@ mod tests {
         });
         let ended = bytes.read_by(&mut |input| {
             let mut room = [0; 4096];
-            let mut came = 0;
-            while came < 100 {
-                came += input.read(&mut room)?;
-            }
+            input.read_exact(&mut room[..100])?;
             let end = Arc::clone(&settled);
             let measured = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(200));

@@ -288,7 +288,7 @@ impl Simulation<'_> {
         Some(match self.random.below(8) {
             0 | 1 => TransferError::CutShort { url, missing: 1 },
             2 => TransferError::Stalled { url, seconds: 30 },
-            3 => TransferError::Overloaded { url, retry_after: None },
+            3 => TransferError::Overloaded { url, status: 503, retry_after: None },
             4 => TransferError::Revoked,
             5 => TransferError::OtherPart { url },
             6 => TransferError::Unreachable { authority: url, why: "it died".into() },

@@ -30,7 +30,7 @@ fn each_refusal_is_a_sentence() {
         (Spoilt::Refuse(404, "NoSuchKey"), "(404); check the path"),
         (
             Spoilt::RefuseWith(301, "PermanentRedirect", "x-amz-bucket-region: eu-other-1\r\n"),
-            "the bucket is in region eu-other-1, and eu-test-1 was asked: set AWS_REGION=eu-other-1",
+            "the bucket is in region eu-other-1, and the request went to eu-test-1: set AWS_REGION=eu-other-1",
         ),
         (Spoilt::Refuse(301, "PermanentRedirect"), "check AWS_REGION and the endpoint"),
         (
@@ -39,7 +39,7 @@ fn each_refusal_is_a_sentence() {
         ),
         (Spoilt::Refuse(403, "InvalidObjectState"), "restore it first"),
         (Spoilt::Refuse(418, "Teapot"), "the store answered 418 Teapot: as it is"),
-        (Spoilt::Refuse(503, "SlowDown"), "use fewer --streams or --rate-limit"),
+        (Spoilt::Refuse(503, ""), "(503), still after several tries; use fewer --streams or a lower --rate"),
         (Spoilt::Refuse(500, "InternalError"), "the store answered 500 InternalError"),
     ];
     beside_each_other(scenarios, |(spoilt, says)| {
@@ -70,7 +70,7 @@ fn keys_that_are_not_the_right_ones_are_named() {
     let mut command = store.command(folder.path());
     command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
     let (_, _, errors) = ended(command.args(["get", "s3://b/file", "--output", text(&out)]));
-    assert!(errors.contains("refuses who shows no keys (403 AccessDenied); give some"), "{errors}");
+    assert!(errors.contains("refuses requests without keys (403 AccessDenied); give some"), "{errors}");
     // A profile's keys, where there are no variables.
     std::fs::create_dir(folder.path().join(".aws")).expect("a folder");
     let profile =

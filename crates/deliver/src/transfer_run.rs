@@ -1,4 +1,4 @@
-//! A transfer as a run, so that it is kept, listed, reported and compared as any other measurement.
+//! A transfer, and what a server did, as a run: so it is kept, listed, reported and compared as any other measurement.
 
 use crate::evidence::{held_by, measurement_of, workers_of};
 use crate::http::url::HttpUrl;
@@ -44,14 +44,7 @@ impl TransferFacts<'_> {
         let figures: Vec<_> = streams.iter().map(StreamTally::figures).collect();
         let held_by = held_by(&figures);
         let measurement = Measurement { method, held_by, ..server.beside(measurement) };
-        let goal = Goal {
-            sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
-            peers: vec![self.url.authority()],
-            protocols: vec![Protocol::Tcp],
-            rate_limit,
-            repeats: 1,
-            ..Goal::default()
-        };
+        let goal = Goal { peers: vec![self.url.authority()], ..goal_of(stage, paths, rate_limit) };
         // Without what follows the path, which may be a key to the file.
         let name = self.url.with_target(self.url.path()).to_string();
         let mut run = Run::begin_stage(stage, name, machine, goal);
@@ -65,11 +58,21 @@ impl TransferFacts<'_> {
     }
 }
 
+fn goal_of(stage: Stage, paths: &[PathBuf], rate_limit: Option<f64>) -> Goal {
+    Goal {
+        sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
+        protocols: vec![Protocol::Tcp],
+        rate_limit,
+        repeats: 1,
+        ..Goal::default()
+    }
+}
+
 /// What came of a transfer.
 pub struct TransferEnd {
     /// Without a measurement where nothing was moved.
     pub run: Run,
-    /// All that failed was not there to begin with.
+    /// All that failed did so before anything of it came.
     pub lacks: bool,
 }
 
@@ -107,13 +110,7 @@ pub fn served_run(
     rate_limit: Option<f64>,
 ) -> Run {
     let stage = measured.as_ref().map_or(Stage::Put, |measured| measured.stage);
-    let goal = Goal {
-        sources: if stage == Stage::Put { paths.to_vec() } else { Vec::new() },
-        protocols: vec![Protocol::Tcp],
-        rate_limit,
-        repeats: 1,
-        ..Goal::default()
-    };
+    let goal = goal_of(stage, paths, rate_limit);
     let shown: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let mut run = Run::begin_stage(stage, format!("serve {}", shown.join(" ")), machine, goal);
     run.measurements.extend(measured);
