@@ -236,13 +236,11 @@ impl<'a> HttpConnection<'a> {
 
     fn head(&mut self, url: &HttpUrl) -> Result<ResponseHead, TransferError> {
         loop {
-            match parse_response(&self.buffer[self.unread.clone()]) {
-                Ok(Some((head, length))) => {
-                    self.unread.start += length;
-                    return Ok(head);
-                }
-                Err(why) => return Err(TransferError::NoHttp { url: url.to_string(), why }),
-                Ok(None) => {}
+            let parsed = parse_response(&self.buffer[self.unread.clone()]);
+            let no_http = |why| TransferError::NoHttp { url: url.to_string(), why };
+            if let Some((head, length)) = parsed.map_err(no_http)? {
+                self.unread.start += length;
+                return Ok(head);
             }
             if self.fill(url)? == 0 {
                 return Err(TransferError::closed(url));

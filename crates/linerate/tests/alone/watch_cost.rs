@@ -49,9 +49,7 @@ fn a_sample_of_64_queues_and_64_disks_costs_less_than_a_hundredth_of_a_core_and_
         }
         let (after, kilobytes) = used(running.child.id(), memory);
         let each_ms = (after - before) as f64 * 10.0 / SAMPLES as f64;
-        println!(
-            "{program}: {each_ms:.1} ms of CPU for each sample with its line of JSON, {memory} {kilobytes} kB"
-        );
+        println!("{program}: {each_ms:.1} ms of CPU for each sample with its JSON, {memory} {kilobytes} kB");
         assert!(each_ms < most_ms, "{each_ms} ms of CPU for each sample");
         assert!(kilobytes < most_kilobytes, "{kilobytes} kB");
     });
