@@ -8,7 +8,7 @@
 //! then is busy with it for as long as a real one of its kind. `dlrm` is left out: it reads some columns of its files, and
 //! how many bytes those are is in no configuration.
 //!
-//! CPU cost: a server is told by the kind of its memory, which tells its age. How the rows follow from what was published:
+//! CPU cost: the kind of its memory stands for the age of a server. How the rows follow from what was published:
 //! - SARA D1.1: 1.079 and 1.075 CPUs were busy at 25.21 and 26.77 Gb/s. The busy times of its table 4 are counted, as the
 //!   idle time of CPU 1 lacks a digit there: 9.8 %, where the other columns leave 59.7.
 //! - SARA's slides: 70 % of eight cores at 32.5 Gb/s, with all else that the host did.

@@ -8,7 +8,7 @@ pub mod experiment;
 mod flow;
 mod incoming;
 pub mod load;
-mod lossy_way;
+mod lossy_path;
 mod memory;
 pub mod memory_sweep;
 mod network;

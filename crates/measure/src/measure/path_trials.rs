@@ -9,7 +9,7 @@
 //!
 //! Whether blocks go out without a copy (SEND_ZC). Each byte then crosses the memory bus twice in place of four times,
 //! and no CPU reads it: at 100 Gb/s and more that is what limits. It costs as well: pages are pinned by block, a
-//! completion comes twice, and what the device still reads is no free block. Where packets pass over no wire (loopback,
+//! completion comes twice, and what the device still reads is not a free block. Where packets pass over no wire (loopback,
 //! veth) the kernel copies all the same (`skb_orphan_frags_rx`), and it is not tried.
 
 use super::flow::Flow;

@@ -1,7 +1,7 @@
-//! Before the rounds of a run: how many streams its TCP flows get over a way that loses packets by chance.
+//! Before the rounds of a run: how many streams its TCP flows get over a path that loses packets by chance.
 
 use super::flow::Flow;
-use super::lossy_way::{ChosenStreams, LossyWay, MOST_TRIALS, streams_in_words};
+use super::lossy_path::{ChosenStreams, LossyPath, MOST_TRIALS, streams_in_words};
 use super::network::all_paths;
 use super::peers::Peers;
 use super::product::StreamTrial;
@@ -44,13 +44,13 @@ impl Stages<'_> {
         lossy.map_or(&self.plan.workers, |lossy| &lossy.workers)
     }
 
-    fn lossy_way(&self) -> LossyWay {
+    fn lossy_path(&self) -> LossyPath {
         let segment = self.done.iter().flat_map(|figure| &figure.workers).map(|worker| worker.segment_bytes);
         let rates = self.plan.paths.iter().map(|path| path.rate.known().copied());
         let link = rates.collect::<Option<Vec<f64>>>().map(|rates| rates.into_iter().fold(0.0, f64::max));
         let nics = self.plan.paths.len().max(1);
         let wanted = self.goal.rate_limit.map(|limit| limit / nics as f64);
-        LossyWay {
+        LossyPath {
             congestion_control: self.congestion_control(),
             loss: self.losses,
             round_trip_seconds: self.round_trip_seconds,
@@ -62,7 +62,7 @@ impl Stages<'_> {
     }
 }
 
-/// Where the user has named none: as many as the way is better with. An error where the peer is gone.
+/// Where the user has named none: as many as the path is better with. An error where the peer is gone.
 pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
     let goal = stages.goal;
     let asked = goal.workers.is_some() || goal.flow.receives() || stages.plan.loopback;
@@ -70,20 +70,20 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
         return Ok(());
     }
     let watched = watch_losses(stages, peers)?;
-    let way = stages.lossy_way();
-    let Some(most) = way.more_than_one() else { return Ok(()) };
-    let windows = windows(COUNTED_TRIPS, way.round_trip_seconds, stages);
-    let seconds = MOST_TRIALS as f64 * flow_turn_seconds(stages, way.round_trip_seconds, windows);
+    let path = stages.lossy_path();
+    let Some(most) = path.more_than_one() else { return Ok(()) };
+    let windows = windows(COUNTED_TRIPS, path.round_trip_seconds, stages);
+    let seconds = MOST_TRIALS as f64 * flow_turn_seconds(stages, path.round_trip_seconds, windows);
     if seconds > OF_BUDGET * goal.budget_seconds {
-        let known = way.link_bytes_per_second.is_some();
+        let known = path.link_bytes_per_second.is_some();
         stages.note(match known {
             true => format!(
                 "{}: {most} streams a NIC by that alone, trials would take {seconds:.0} s; --streams sets the number",
-                way.why()
+                path.why()
             ),
             false => format!(
                 "{}: more would carry more; --streams names a number, and a --budget of {:.0} has some tried",
-                way.why(),
+                path.why(),
                 (seconds / OF_BUDGET).ceil()
             ),
         });
@@ -97,7 +97,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
         None => try_one(stages, peers, ChosenStreams::ONE, windows)?,
     };
     let Some(first) = first else { return Ok(()) };
-    let trials = way.choose(first, &mut |asked| try_one(stages, peers, asked, windows));
+    let trials = path.choose(first, &mut |asked| try_one(stages, peers, asked, windows));
     stages.lossy_streams = None;
     let trials = trials?;
     let best = trials.iter().find(|trial| trial.chosen).cloned();
@@ -106,7 +106,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
             trials.iter().filter(|trial| !trial.chosen).map(streams_in_words).collect::<Vec<_>>().join("; ");
         stages.note(format!(
             "{}: {} (tried beside that: {others}); --streams sets the number for each NIC",
-            way.why(),
+            path.why(),
             streams_in_words(&best)
         ));
         set(stages, best.asked());
@@ -115,7 +115,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     Ok(())
 }
 
-/// A stage alone is so short that a way which loses one segment in a thousand shows two or five losses in it: then one
+/// A stage alone is so short that a path which loses one segment in a thousand shows two or five losses in it: then one
 /// stream is tried for longer. None where that is not needed, or the budget has no room for it.
 fn watch_losses(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<StreamTrial>, String> {
     let trip = stages.round_trip_seconds;

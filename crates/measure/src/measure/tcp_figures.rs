@@ -1,7 +1,7 @@
 //! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips; and by
 //! such counters, of TCP or of UDP's workers, whether a flow over a long path has its rate yet.
 
-use super::lossy_way::{LossWatch, loss_count};
+use super::lossy_path::{LossWatch, loss_count};
 use super::peer_figures::PeerMeter;
 use super::peers::PeerError;
 use super::product::WorkerResult;

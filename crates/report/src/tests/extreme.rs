@@ -105,7 +105,7 @@ fn no_number_in_a_saved_run_hangs_or_swells_its_report() {
     let all: BTreeSet<(String, String)> = all.collect();
     let mut runs: Vec<Value> = whole.into_iter().map(reduced).collect();
     runs.sort_by_key(|run| run.to_string().len());
-    let (mut places, mut told, mut met) = (0, 0, BTreeSet::new());
+    let (mut places, mut shown_ones, mut met) = (0, 0, BTreeSet::new());
     for run in runs {
         let sizes = shown(&run).expect("a saved run").into_iter().map(|text| text.len());
         let largest = 2 * sizes.max().unwrap_or(0) + 100_000;
@@ -120,12 +120,12 @@ fn no_number_in_a_saved_run_hangs_or_swells_its_report() {
                 let place = changed.pointer_mut(&paths[extreme * 7 % paths.len()]).expect("a number");
                 *place = serde_json::from_str(text).expect("a number");
                 let (shown, fault) = judged(changed, largest);
-                (places, told) = (places + 1, told + usize::from(shown));
+                (places, shown_ones) = (places + 1, shown_ones + usize::from(shown));
                 assert_eq!(fault, None, "{kind} {text} of {}", run["stage"]);
             }
         }
     }
     let lost: Vec<_> = all.difference(&met).collect();
     assert!(lost.is_empty(), "short lists lack {lost:?}");
-    assert!(told > places / 2, "only {told} of {places} were shown");
+    assert!(shown_ones > places / 2, "only {shown_ones} of {places} were shown");
 }

@@ -1,5 +1,5 @@
 //! What a worker, and an end of a stream, counts while it works: bumped by its thread, read by the sampler; a stream's is
-//! told to the other host.
+//! reported to the other host.
 
 use super::progress::{Mark, Progress};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! What a test gives: each stream's figures as either end counted them, by interval and in total; and the JSON in which
-//! each end tells the other what it counted, when a test is over.
+//! each end reports to the other what it counted, when a test is over.
 
 use super::Iperf3Test;
 use super::parameters::{MOST_STREAMS, number_of, text_of};

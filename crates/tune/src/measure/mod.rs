@@ -20,7 +20,7 @@ use linerate_measure::run::again::{
 /// On what, how often, by which rate.
 #[derive(Clone, Debug)]
 pub struct TrialSpec {
-    pub ground: FigureSpec,
+    pub figure_spec: FigureSpec,
     /// Windows of the wanted state; there is one more of the state before.
     pub rounds: usize,
     /// What pacing keeps to, bytes per second.
@@ -63,7 +63,7 @@ pub fn measure(
         }
         let mut session =
             TrialSession { target, journal: &mut *journal, context, spec, listener: &mut *listener };
-        let done = with_prepared(context, figure, &spec.ground, |prepared| session.each(prepared, &can));
+        let done = with_prepared(context, figure, &spec.figure_spec, |prepared| session.each(prepared, &can));
         let stopped = match done {
             Ok((tried, stopped)) => {
                 all.extend(tried);
@@ -105,7 +105,7 @@ impl TrialSession<'_, '_, '_> {
         let mut all = Vec::new();
         for (index, item) in tries.iter().enumerate() {
             let windows = 2 * self.spec.rounds + 2;
-            let seconds = (tries.len() - index) as f64 * windows as f64 * self.spec.ground.seconds * 1.4;
+            let seconds = (tries.len() - index) as f64 * windows as f64 * self.spec.figure_spec.seconds * 1.4;
             self.listener.hear(&Event::Remaining { seconds });
             let (result, stopped) = self.run(prepared, item);
             all.push(result);
@@ -120,7 +120,7 @@ impl TrialSession<'_, '_, '_> {
         let begun = item.begun(self.target.access);
         let first = self.journal.state().steps.len();
         let stage = if item.figure().has_network() { Stage::Network } else { Stage::Disk };
-        let seconds = self.spec.ground.seconds;
+        let seconds = self.spec.figure_spec.seconds;
         self.listener.hear(&Event::Started { stage, name: begun.name.clone(), seconds });
         let context = self.context;
         let links =

@@ -87,7 +87,7 @@ impl Try {
             }
             Try::Machine(trial) => {
                 let disk = trial.disk.as_ref()?;
-                let source = &spec.ground.source;
+                let source = &spec.figure_spec.source;
                 (!lies_on(context, source, disk)).then(|| {
                     format!(
                         "{} is not on {disk}: name a file or a directory on it with --source",

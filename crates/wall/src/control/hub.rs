@@ -2,7 +2,7 @@
 //! changes. All connections are tasks of one thread: what they do is small, and the conductor never waits.
 //!
 //! Over TCP messages go in encrypted frames. Who does not know the key never gets a byte, but for one exception: a
-//! linerate whose channel has another version is told this one's.
+//! linerate whose channel has another version is answered with this one's.
 
 use super::connection::{ControlConnection, Disconnected, Wire, serve};
 use super::outbox::Item;

@@ -1,5 +1,5 @@
 //! A screen of the wall: receives its tile, puts frames together, shows each at its time, counts what it does
-//! ([`ScreenTally`]), and tells how it does.
+//! ([`ScreenTally`]), and reports how it does.
 //!
 //! The way of a datagram: `socket` takes it in, `gate` says whose it is, `sequence` counts it, `frames` copies
 //! its pixels to their place and knows which of them are there, `check` proves the whole frame, `deadline`

@@ -86,7 +86,7 @@ fn each_lie_is_a_sentence_in_its_time() {
     }
 }
 
-/// It is waited for as long as it asks, within bounds, and five minutes in all: at once, where it has told of a small file or
+/// It is waited for as long as it asks, within bounds, and five minutes in all: at once, where it announced a small file or
 /// of a large one, and at the end of one.
 #[test]
 fn a_server_that_is_always_busy_is_given_up() {

@@ -46,7 +46,7 @@ pub(super) fn measure(
         return Ok(0);
     }
     let spec = TrialSpec {
-        ground: FigureSpec {
+        figure_spec: FigureSpec {
             source: args.source.clone(),
             peers: args.peer.clone(),
             key_file: args.key_file.clone(),

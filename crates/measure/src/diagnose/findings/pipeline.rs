@@ -1,5 +1,5 @@
 //! Findings about what is in flight: more than helps, where a load test levels off and by what, as far as the devices'
-//! own counters tell, and samples in which nothing moved.
+//! own counters show, and samples in which nothing moved.
 
 use super::super::product::Finding;
 use super::Context;

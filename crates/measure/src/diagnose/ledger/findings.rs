@@ -4,7 +4,7 @@
 
 use super::super::product::{Finding, Severity};
 use super::product::{Layer, LedgerHost, Streams, Unit};
-use super::readings::{DropReading, told};
+use super::readings::{DropReading, drop_readings};
 use linerate_facts::counters::NetworkCounters;
 use linerate_facts::counters::listed::{CountedListings, ListedSockets};
 use linerate_facts::protocol::Protocol;
@@ -294,7 +294,7 @@ fn of_sockets(all: &ListedSockets) -> Vec<Finding> {
 }
 
 fn since(when: &str, counters: &NetworkCounters) -> Vec<Finding> {
-    let all = told(counters, None);
+    let all = drop_readings(counters, None);
     let mut found: Vec<Finding> = all.into_iter().map(|one| counted_finding(when, counters, &one)).collect();
     // The order of the layers stays among those of one severity.
     found.sort_by_key(|finding| finding.severity);

@@ -22,7 +22,7 @@ pub use findings::counted_findings;
 use linerate_facts::counters::MISSED_BY_TRACE;
 use linerate_facts::protocol::Protocol;
 pub use product::*;
-use readings::{DropReading, told};
+use readings::{DropReading, drop_readings};
 pub use readings::{drops, drops_by_interface};
 use serde::{Deserialize, Serialize};
 use share::signed;
@@ -42,9 +42,9 @@ pub fn ledger(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> 
 }
 
 fn of_hosts(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Ledger {
-    let mut sent: Vec<DropReading> = told(&sender.counters, sender.interface.as_deref());
+    let mut sent: Vec<DropReading> = drop_readings(&sender.counters, sender.interface.as_deref());
     sent.retain(|one| lines::is_outgoing(one) && belongs(one, streams.protocol));
-    let mut received: Vec<DropReading> = told(&receiver.counters, receiver.interface.as_deref());
+    let mut received: Vec<DropReading> = drop_readings(&receiver.counters, receiver.interface.as_deref());
     received.retain(|one| lines::is_incoming(one) && belongs(one, streams.protocol));
     let duplicates = streams.received.duplicated;
     let lost_datagrams =
@@ -133,12 +133,12 @@ fn in_the_same_counters(sender: &LedgerHost, receiver: &LedgerHost, streams: &St
     if streams.protocol == Protocol::Tcp {
         return Vec::new();
     }
-    let told = |end: &LedgerHost, counter: &str, counted: Option<u64>| {
+    let of_others = |end: &LedgerHost, counter: &str, counted: Option<u64>| {
         let counted = counted.filter(|counted| *counted > 0)?;
         Some(Others { host: end.host.clone(), counter: counter.into(), counted })
     };
-    let out = told(sender, "Udp OutDatagrams", readings::udp_sent_by_others(sender, streams));
-    let taken = told(receiver, "Udp InDatagrams", readings::udp_taken_by_others(receiver, streams));
+    let out = of_others(sender, "Udp OutDatagrams", readings::udp_sent_by_others(sender, streams));
+    let taken = of_others(receiver, "Udp InDatagrams", readings::udp_taken_by_others(receiver, streams));
     out.into_iter().chain(taken).collect()
 }
 

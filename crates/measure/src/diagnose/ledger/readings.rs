@@ -1,4 +1,4 @@
-//! What the counters of one host tell of the streams: drops, where they are not 0, and what passed a layer, in datagrams
+//! What the counters of one host show of the streams: drops, where they are not 0, and what passed a layer, in datagrams
 //! and in bytes of payload, from counters with other units.
 //!
 //! Bytes less a header for each packet are the payload, whether the packets are datagrams or trains: each has
@@ -37,16 +37,16 @@ pub(super) struct DropReading {
 
 /// Every drop counter of a host that is not 0, in the order of the layers, with its meaning and its cure.
 pub fn drops(counters: &NetworkCounters) -> Vec<(Layer, Drop)> {
-    told(counters, None).into_iter().map(|one| (one.layer, one.drop)).collect()
+    drop_readings(counters, None).into_iter().map(|one| (one.layer, one.drop)).collect()
 }
 
 /// The same, each with the interface that it is of, where it is of one.
 pub fn drops_by_interface(counters: &NetworkCounters) -> Vec<(Layer, Option<String>, Drop)> {
-    told(counters, None).into_iter().map(|one| (one.layer, one.interface, one.drop)).collect()
+    drop_readings(counters, None).into_iter().map(|one| (one.layer, one.interface, one.drop)).collect()
 }
 
 /// The same with more about each; of one interface or of all.
-pub(super) fn told(counters: &NetworkCounters, interface: Option<&str>) -> Vec<DropReading> {
+pub(super) fn drop_readings(counters: &NetworkCounters, interface: Option<&str>) -> Vec<DropReading> {
     let mut found: Vec<DropReading> = Vec::new();
     for entry in entries(&catalogue::OF_UDP) {
         found.extend(of(&entry, None, counters.both("Udp", entry.name)));

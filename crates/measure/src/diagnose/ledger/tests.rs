@@ -196,9 +196,9 @@ fn drops_of_others_are_reported_and_not_our_own() {
     let ledger = ledger(&end("a", &[("Udp OutDatagrams", 1300)], &[]), &receiver, &streams);
     adds_up(&ledger);
     assert_eq!(line(&ledger, "b", Layer::Socket).dropped, 20);
-    let told: Vec<(&str, u64)> =
+    let others: Vec<(&str, u64)> =
         ledger.others.iter().map(|one| (one.counter.as_str(), one.counted)).collect();
-    assert_eq!(told, [("Udp RcvbufErrors", 480), ("Udp OutDatagrams", 300), ("Udp InDatagrams", 7000)]);
+    assert_eq!(others, [("Udp RcvbufErrors", 480), ("Udp OutDatagrams", 300), ("Udp InDatagrams", 7000)]);
 }
 
 #[test]

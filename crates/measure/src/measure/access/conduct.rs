@@ -1,7 +1,7 @@
 //! Runs one job on prepared sources: workers, a warm-up, windows; or each worker's part once. The figure with
 //! all that belongs to it.
 //!
-//! Whether its workers are pinned is told by a short trial, where few requests are in flight.
+//! Whether its workers are pinned is decided by a short trial, where few requests are in flight.
 //! With one request at a time the CPU that takes the device's interrupt must wake the one that waits; where those
 //! are two, each request pays for it. On a virtual machine with the disk's interrupt at CPU 1 a reader pinned to CPU
 //! 0 had 8,000 requests of 4 KiB a second, one at CPU 1 15,000, and one that the kernel placed 13,000 to 16,000. No

@@ -8,7 +8,7 @@
 
 use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
 use super::{StreamBench, measure_quietly};
-use crate::measure::lossy_way::{ChosenStreams, LossyWay};
+use crate::measure::lossy_path::{ChosenStreams, LossyPath};
 use crate::measure::product::{Measurement, StreamTrial};
 use crate::measure::statistics::{Interval, median};
 use crate::measure::window::WindowSpec;
@@ -26,7 +26,7 @@ const TRIAL: WindowSpec =
     WindowSpec { warm_up: Duration::from_millis(200), window: Duration::from_millis(150), repeats: 3 };
 /// Turns of each congestion control: so many have an interval.
 const TURNS: usize = 3;
-/// A turn of a near way.
+/// A turn of a near path.
 const NEAR_TURN: WindowSpec =
     WindowSpec { warm_up: Duration::from_millis(150), window: Duration::from_millis(150), repeats: 1 };
 /// Of a far one: round trips in which it finds its rate, and those that count. Where packets are lost by chance, slow
@@ -143,7 +143,7 @@ pub(crate) fn choose_peer_method(bench: &mut StreamBench<'_>, job: &mut StreamsJ
 /// where there is no other. Nothing is chosen: what applications get is the system's.
 ///
 /// # Errors
-/// A sentence, where the way is so long that the turns take more than `most_seconds`.
+/// A sentence, where the path is so long that the turns take more than `most_seconds`.
 pub(crate) fn compare_congestion_controls(
     bench: &mut StreamBench<'_>,
     job: &StreamsJob,
@@ -163,7 +163,7 @@ pub(crate) fn compare_congestion_controls(
     if windows.warm_up == NEAR_TURN.warm_up {
         turns[0].push(first);
     } else if seconds > most_seconds {
-        return Err(format!("comparing congestion controls over a way as long as this takes {seconds:.0} s"));
+        return Err(format!("comparing congestion controls over so long a path takes {seconds:.0} s"));
     }
     for round in 0..TURNS {
         let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -182,7 +182,7 @@ pub(crate) fn compare_congestion_controls(
     Ok(jobs.iter().zip(&turns).filter_map(|(job, turns)| MethodTrial::of(job, turns)).collect())
 }
 
-/// How many streams this way is better with, where it is far and loses packets by chance, and how they are paced: by
+/// How many streams this path is better with, where it is far and loses packets by chance, and how they are paced: by
 /// trials, all of which it gives; the job has what is taken. Empty where more than one are no question.
 pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<StreamTrial> {
     let nics = bench.paths.len().max(1) as u32;
@@ -199,7 +199,7 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
     }
     let windows = turn_windows(round_trip_seconds);
     let Some(first) = one_stream(bench, &one, windows) else { return Vec::new() };
-    let way = LossyWay {
+    let path = LossyPath {
         congestion_control,
         loss: bench.losses,
         round_trip_seconds,
@@ -208,7 +208,7 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
         nics,
         is_paced: job.bytes_per_second.is_some(),
     };
-    if bench.stopped() || way.more_than_one().is_none() {
+    if bench.stopped() || path.more_than_one().is_none() {
         return Vec::new();
     }
     let mut try_one = |asked: ChosenStreams| {
@@ -219,7 +219,7 @@ pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) 
         Ok(watched.map(|watched| stream_trial(asked, &[watched])))
     };
     let first = stream_trial(ChosenStreams::ONE, &first);
-    let trials = way.choose(first, &mut try_one).unwrap_or_default();
+    let trials = path.choose(first, &mut try_one).unwrap_or_default();
     if let Some(taken) = trials.iter().find(|trial| trial.chosen) {
         job.streams = taken.streams.saturating_mul(nics);
         job.pacing_bytes_per_second = taken.pacing_bytes_per_second;
@@ -285,7 +285,7 @@ fn segment_bytes(measurement: &Measurement) -> f64 {
     tcp_of(measurement).map(|tcp| f64::from(tcp.segment_bytes)).fold(0.0, f64::max)
 }
 
-/// Of one turn over a way with this round trip.
+/// Of one turn over a path with this round trip.
 fn turn_windows(round_trip_seconds: f64) -> WindowSpec {
     let trips = |count: f64| Duration::from_secs_f64((count * round_trip_seconds).clamp(0.0, 60.0));
     WindowSpec {
@@ -375,7 +375,7 @@ mod tests {
         Measurement { samples: samples.to_vec(), streams: Some(Box::new(result)), ..Measurement::default() }
     }
 
-    /// Of 800 segments that were sent again in slow start none is a loss of the way.
+    /// Of 800 segments that were sent again in slow start none is a loss of the path.
     #[test]
     fn a_trial_has_the_losses_that_came_one_by_one_and_the_samples_of_all_its_turns() {
         let turns = [one_turn(1, 2000.0, 800, &[1e6]), one_turn(4, 3000.0, 9, &[2e6, 3e6])];

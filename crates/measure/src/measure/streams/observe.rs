@@ -10,7 +10,7 @@ use super::{HostCounters, StreamBench, between_counters, read_host_counters};
 use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::access::Series;
-use crate::measure::lossy_way::LossWatch;
+use crate::measure::lossy_path::LossWatch;
 use crate::measure::peer_figures::FarHosts;
 use crate::measure::running::started;
 use crate::measure::window::{Meter, RateGlance, Watch, WindowObservation};
@@ -355,16 +355,16 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
         {}
         self.stop_receivers.end();
         self.join(StreamDirection::Receive);
-        let mut told = Vec::new();
+        let mut of_peer = Vec::new();
         for stream in &mut self.streams {
             let peer = stream.peer_now(&closed).unwrap_or(&stream.last.peer);
             stream.end = BothEnds { own: stream.counters.sample(), peer: peer.clone() };
             if let Some(error) = &stream.end.peer.error {
-                told.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
+                of_peer.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
             }
         }
         // An agent that ended a stream says why; what we saw of it is only a connection that was reset.
-        self.failures.splice(0..0, told);
+        self.failures.splice(0..0, of_peer);
         let after = read_host_counters(self.bench, &self.reasons);
         between_counters(std::mem::take(&mut self.counters), after)
     }

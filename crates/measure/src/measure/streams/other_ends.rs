@@ -1,5 +1,5 @@
 //! Streams to where no linerate is, as measurements: a test against an iperf3, by both ends' own counts, as far as its
-//! protocol tells them; and datagrams that nobody received, by what the NIC counted of them.
+//! protocol reports them; and datagrams that nobody received, by what the NIC counted of them.
 
 use super::HostCounters;
 use super::job::{StreamDirection, StreamsJob};

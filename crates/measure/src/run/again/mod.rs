@@ -110,15 +110,15 @@ pub struct FigureContext<'a> {
 pub fn with_prepared<T>(
     place: FigureContext<'_>,
     figure: FigureKind,
-    ground: &FigureSpec,
+    spec: &FigureSpec,
     work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
     match figure {
         FigureKind::DirectReads | FigureKind::BufferedReads | FigureKind::Writes => {
-            Ok(work(&mut disk::Reader::open(place, figure, ground)?))
+            Ok(work(&mut disk::Reader::open(place, figure, spec)?))
         }
-        FigureKind::Network(protocol, direction) => with_network(place, protocol, direction, ground, work),
-        FigureKind::Path(protocol) => with_path(place, protocol, ground, work),
+        FigureKind::Network(protocol, direction) => with_network(place, protocol, direction, spec, work),
+        FigureKind::Path(protocol) => with_path(place, protocol, spec, work),
     }
 }
 

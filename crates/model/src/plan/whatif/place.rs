@@ -5,7 +5,7 @@ use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts,
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::rates::pcie::raw_bytes_per_second;
 
-/// Placements that are tried at most, as each takes solving the flow; that some were left out, the user is told.
+/// The most placements that are tried: each solves the flow once. Where some are left out, a note says so.
 const MOST_TRIED: usize = 4096;
 /// Rates less than this share apart are one.
 const DUST: f64 = 1e-9;

@@ -30,7 +30,7 @@ const ESCAPE: u32 = 0xff1b;
 const ENDS: [u32; 3] = [ESCAPE, b'q' as u32, b'Q' as u32];
 const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
 
-/// So long after the last frame the screen saver may come again: a pause is no end.
+/// So long after the last frame the screen saver may come again: a pause is not an end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the thread holds.

@@ -292,20 +292,20 @@ fn links_of_other_figures_are_findings_of_their_own() {
         express.max_read_request_bytes = known(request);
     }
     let all = map_findings(&machine);
-    let told = |what: &str| {
+    let matches = |what: &str| {
         all.iter().filter(|one| [&one.text, &one.remedy].iter().any(|text| text.contains(what))).count()
     };
     let command = |n: u32| format!("setpci -s 0000:0{n}:00.0 CAP_EXP+8.w=5000:7000");
-    assert_eq!((told("above can do 512"), told("above can do 256")), (1, 1), "{all:#?}");
+    assert_eq!((matches("above can do 512"), matches("above can do 256")), (1, 1), "{all:#?}");
     let commands = [format!("`{}; {}`", command(1), command(3)), format!("`{}`", command(2))];
-    assert_eq!((told(&commands[0]), told(&commands[1])), (1, 1), "{all:#?}");
+    assert_eq!((matches(&commands[0]), matches(&commands[1])), (1, 1), "{all:#?}");
     machine.nics.clear();
     for (n, device) in machine.pci.iter_mut().filter(|one| one.class == known(NETWORK)).enumerate() {
         (device.class, device.link) = (known(GPU), known(link([2.5, 5.0, 2.5][n], 8)));
     }
     let asleep: Vec<String> = map_findings(&machine).into_iter().map(|one| one.text).collect();
-    let told = |what: &str| asleep.iter().filter(|text| text.contains(what)).count();
-    assert_eq!((told("links run at 2.5 GT/s"), told("link runs at 5 GT/s")), (1, 1), "{asleep:#?}");
+    let matches = |what: &str| asleep.iter().filter(|text| text.contains(what)).count();
+    assert_eq!((matches("links run at 2.5 GT/s"), matches("link runs at 5 GT/s")), (1, 1), "{asleep:#?}");
 }
 
 #[test]

@@ -1,15 +1,15 @@
-//! A far way that loses packets by chance: its losses, counted as they come from a connection's begin on (those before
+//! A far path that loses packets by chance: its losses, counted as they come from a connection's begin on (those before
 //! the samples tell as well what they let a flow keep), how many streams a flow over TCP gets there, and how they
 //! are paced.
 //!
-//! Each loss halves, or nearly so, what a stream has under way: by the response function one stream keeps so much of
-//! such a way however fast its link is, and several keep as much each. How many fill the link is arithmetic where its
+//! Each loss halves, or nearly so, what a stream has in flight: by the response function one stream keeps so much of
+//! such a path however fast its link is, and several keep as much each. How many fill the link is arithmetic where its
 //! rate is known; where it is not, what the most of them carry is taken for it. Trials then have to bear that out. Where
-//! they fill it, a queue on the way overflows, and what it drops at a time comes on top: the kernel then spreads the
+//! they fill it, a queue on the path overflows, and what it drops at a time comes on top: the kernel then spreads the
 //! segments of each stream (SO_MAX_PACING_RATE) below the rate of the bottleneck, where a trial shows that less is lost
 //! so and no less carried.
 //!
-//! bbr's rate does not follow such losses; a way that is near, or loses nothing, has one stream as before.
+//! bbr's rate does not follow such losses; a path that is near, or loses nothing, has one stream as before.
 
 use super::Stages;
 use super::product::StreamTrial;
@@ -23,7 +23,7 @@ use linerate_system::connection::TcpView;
 
 /// More streams of one NIC take from others what is theirs.
 const MOST_STREAMS: u32 = 16;
-/// The most trials of one way: one stream, the most where nobody knows how fast the link is, what fills it, and that
+/// The most trials of one path: one stream, the most where nobody knows how fast the link is, what fills it, and that
 /// paced.
 pub(crate) const MOST_TRIALS: usize = 4;
 /// What streams keep wanders: of as many as carry a link on the average some have just lost something, and the others
@@ -33,7 +33,7 @@ const WANDERS: f64 = 1.2;
 const NEARLY: f64 = 0.9;
 /// More streams have to carry this many times what one does.
 const CLEARLY: f64 = 1.15;
-/// Losses this many times those of the way alone are those of a queue that overflows.
+/// Losses this many times those of the path alone are those of a queue that overflows.
 const OVERRUN: f64 = 1.5;
 /// A stream is paced at this many times its share of the link, or of the most that was carried: one that has lost
 /// something catches up.
@@ -44,7 +44,7 @@ const SPARED: f64 = 0.25;
 const AS_MUCH: f64 = 0.95;
 
 /// Looks at one stream's count of retransmitted segments. It counts from its first loss on: that ends slow start, mostly
-/// by overflowing a queue, which a way without any chance loss does to each connection as well.
+/// by overflowing a queue, which a path without any chance loss does to each connection as well.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossWatch {
     retransmits: u64,
@@ -139,9 +139,9 @@ impl Stages<'_> {
     }
 }
 
-/// A way that loses packets by chance, as far as it is known.
+/// A path that loses packets by chance, as far as it is known.
 #[derive(Clone, Debug)]
-pub(crate) struct LossyWay {
+pub(crate) struct LossyPath {
     pub congestion_control: CongestionControl,
     /// Of all streams over it so far.
     pub loss: LossCount,
@@ -174,8 +174,8 @@ impl StreamTrial {
     }
 }
 
-impl LossyWay {
-    /// What one stream keeps over minutes, bytes per second; none where more of them are no question: the way is near,
+impl LossyPath {
+    /// What one stream keeps over minutes, bytes per second; none where more of them are no question: the path is near,
     /// loses nothing or too little to tell, or it is not known how losses are answered.
     pub(crate) fn one_stream_keeps(&self) -> Option<f64> {
         let flow = LossyFlow {
@@ -205,12 +205,12 @@ impl LossyWay {
         }
     }
 
-    /// `TCP cubic keeps 55 Mb/s a stream of a way of 50 ms that loses 0.1 % (RFC 9438)`.
+    /// `TCP cubic keeps 55 Mb/s a stream of a path of 50 ms that loses 0.1 % (RFC 9438)`.
     pub(crate) fn why(&self) -> String {
         let each = self.one_stream_keeps().unwrap_or(0.0);
         let percent = (1e5 * self.loss.share().unwrap_or(0.0)).round() / 1e3;
         format!(
-            "TCP {} keeps {} a stream over a way of {:.0} ms that loses {percent} % (the response function of {})",
+            "TCP {} keeps {} a stream over a path of {:.0} ms that loses {percent} % (the response function of {})",
             self.congestion_control.name(),
             show_bits_rate(each),
             1e3 * self.round_trip_seconds,
@@ -306,8 +306,8 @@ mod tests {
         assert_eq!(losses(&[(0.02, 5), (0.04, 3)]).0, 0, "a counter that goes back is another one");
     }
 
-    fn way(link: Option<f64>) -> LossyWay {
-        LossyWay {
+    fn far(link: Option<f64>) -> LossyPath {
+        LossyPath {
             congestion_control: CongestionControl::Cubic,
             loss: LossCount { losses: 60, segments: 60_000.0 },
             round_trip_seconds: 0.05,
@@ -322,8 +322,8 @@ mod tests {
         StreamTrial { streams, bytes_per_second: megabytes * 1e6, loss_share, ..StreamTrial::default() }
     }
 
-    /// What is taken on a way on which so many streams carry so much, and lose so much paced or not.
-    fn taken(way: &LossyWay, of: impl Fn(&ChosenStreams) -> (f64, f64)) -> (Option<StreamTrial>, usize) {
+    /// What is taken on a path on which so many streams carry so much, and lose so much paced or not.
+    fn taken(path: &LossyPath, of: impl Fn(&ChosenStreams) -> (f64, f64)) -> (Option<StreamTrial>, usize) {
         let mut calls = 0;
         let mut try_one = |asked: ChosenStreams| {
             calls += 1;
@@ -331,7 +331,7 @@ mod tests {
             let pacing_bytes_per_second = asked.pacing_bytes_per_second;
             Ok(Some(StreamTrial { pacing_bytes_per_second, ..trial(asked.streams, megabytes, loss_share) }))
         };
-        let trials = way.choose(trial(1, 7.0, 0.001), &mut try_one).expect("trials");
+        let trials = path.choose(trial(1, 7.0, 0.001), &mut try_one).expect("trials");
         assert!(trials.len() <= MOST_TRIALS && trials.iter().filter(|trial| trial.chosen).count() == 1);
         (trials.into_iter().find(|trial| trial.chosen), calls)
     }
@@ -339,11 +339,11 @@ mod tests {
     #[test]
     fn as_many_streams_as_fill_a_link_that_is_known() {
         // 6.93 MB/s a stream.
-        assert_eq!(way(Some(37.2e6)).more_than_one(), Some(7), "six carry it on the average");
-        assert_eq!(way(Some(1.24e9)).more_than_one(), Some(MOST_STREAMS));
-        assert_eq!(way(Some(6.9e6)).more_than_one(), None, "one fills it");
-        assert_eq!(way(None).more_than_one(), Some(MOST_STREAMS));
-        let text = way(None).why();
+        assert_eq!(far(Some(37.2e6)).more_than_one(), Some(7), "six carry it on the average");
+        assert_eq!(far(Some(1.24e9)).more_than_one(), Some(MOST_STREAMS));
+        assert_eq!(far(Some(6.9e6)).more_than_one(), None, "one fills it");
+        assert_eq!(far(None).more_than_one(), Some(MOST_STREAMS));
+        let text = far(None).why();
         for part in ["cubic", "55.4 Mb/s a stream", "50 ms", "0.1 %", "RFC 9438"] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -351,12 +351,12 @@ mod tests {
 
     #[test]
     fn a_way_without_loss_or_delay_or_with_another_control_has_one() {
-        let none = |way: LossyWay| way.more_than_one().is_none();
-        assert!(none(LossyWay { loss: LossCount { losses: 0, segments: 1e6 }, ..way(None) }));
-        assert!(none(LossyWay { loss: LossCount { losses: FEWEST_LOSSES - 1, segments: 1e3 }, ..way(None) }));
-        assert!(none(LossyWay { round_trip_seconds: 0.001, ..way(None) }));
-        assert!(none(LossyWay { congestion_control: CongestionControl::named("bbr"), ..way(None) }));
-        let nothing = LossyWay { loss: LossCount::default(), ..way(None) };
+        let none = |path: LossyPath| path.more_than_one().is_none();
+        let lost = |losses, segments| LossyPath { loss: LossCount { losses, segments }, ..far(None) };
+        assert!(none(lost(0, 1e6)) && none(lost(FEWEST_LOSSES - 1, 1e3)));
+        assert!(none(LossyPath { round_trip_seconds: 0.001, ..far(None) }));
+        assert!(none(LossyPath { congestion_control: CongestionControl::named("bbr"), ..far(None) }));
+        let nothing = LossyPath { loss: LossCount::default(), ..far(None) };
         let one = StreamTrial { chosen: true, ..trial(1, 7.0, 0.001) };
         assert_eq!(taken(&nothing, |_| (100.0, 0.0)), (Some(one), 0));
     }
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn the_fewest_that_carry_nearly_the_most_are_taken() {
         let streams = |link: Option<f64>, of: &dyn Fn(u32) -> f64| {
-            let (trial, calls) = taken(&way(link), |asked| (of(asked.streams), 0.001));
+            let (trial, calls) = taken(&far(link), |asked| (of(asked.streams), 0.001));
             (trial.expect("one").streams, calls)
         };
         let each = |streams: u32| 6.93 * f64::from(streams);
@@ -379,9 +379,9 @@ mod tests {
         assert_eq!(streams(None, &|streams| (2.0 * each(streams)).min(37.2)), (7, 2));
         assert_eq!(streams(None, &|streams| if streams == 16 { 37.2 } else { each(streams) / 2.0 }), (16, 2));
         assert_eq!(streams(None, &|_| 7.3), (1, 1), "something else is the limit");
-        // Over a short way one stream, too, does after slow start what it does not keep.
+        // Over a short path one stream, too, does after slow start what it does not keep.
         let mut filled = |asked: ChosenStreams| Ok(Some(trial(asked.streams, 37.2, 0.001)));
-        let trials = way(None).choose(trial(1, 36.0, 0.001), &mut filled).expect("trials");
+        let trials = far(None).choose(trial(1, 36.0, 0.001), &mut filled).expect("trials");
         assert_eq!(trials.iter().find(|trial| trial.chosen).map(|trial| trial.streams), Some(7));
     }
 
@@ -391,28 +391,28 @@ mod tests {
             let of = |asked: &ChosenStreams| {
                 if asked.pacing_bytes_per_second.is_some() { paced } else { (36.0, 0.004) }
             };
-            let (trial, calls) = taken(&way(Some(37.2e6)), of);
+            let (trial, calls) = taken(&far(Some(37.2e6)), of);
             assert_eq!(calls, 2, "seven streams, unpaced and paced");
             trial.expect("one").pacing_bytes_per_second
         };
         let pace = with((36.5, 0.0012)).expect("paced");
         assert!((pace / (1.1 * 37.2e6 / 7.0) - 1.0).abs() < 1e-9, "{pace}");
-        let limited = LossyWay { is_paced: true, ..way(Some(37.2e6)) };
+        let limited = LossyPath { is_paced: true, ..far(Some(37.2e6)) };
         let (trial, calls) = taken(&limited, |_| (36.0, 0.004));
         assert_eq!((trial.expect("one").pacing_bytes_per_second, calls), (None, 1));
         assert_eq!(with((31.0, 0.0012)), None, "it carries less");
         assert_eq!(with((36.5, 0.0039)), None, "it loses as much");
-        // No more is lost than by the way itself.
-        let (trial, calls) = taken(&way(Some(37.2e6)), |_| (36.0, 0.0011));
+        // No more is lost than by the path itself.
+        let (trial, calls) = taken(&far(Some(37.2e6)), |_| (36.0, 0.0011));
         assert_eq!((trial.expect("one").pacing_bytes_per_second, calls), (None, 1));
     }
 
     #[test]
     fn a_trial_that_fails_is_an_error_and_one_without_a_figure_is_none() {
         let mut fails = |_| Err("the peer is gone".to_string());
-        assert!(way(None).choose(trial(1, 7.0, 0.001), &mut fails).is_err());
+        assert!(far(None).choose(trial(1, 7.0, 0.001), &mut fails).is_err());
         let mut none = |_| Ok(None);
-        let trials = way(None).choose(trial(1, 7.0, 0.001), &mut none).expect("trials");
+        let trials = far(None).choose(trial(1, 7.0, 0.001), &mut none).expect("trials");
         assert_eq!(trials, [StreamTrial { chosen: true, ..trial(1, 7.0, 0.001) }]);
     }
 }
