@@ -31,7 +31,8 @@ pub(super) fn bottleneck(
     // What they took is no part that somebody could raise.
     if let Some((sentence, taken)) = judged.others.as_ref().filter(|_| judged.doubt == Some(Doubt::Others)) {
         let achieved = carried(prediction, &prediction.achieved(figures));
-        return Bottleneck::new(LimitKind::Others, taken.clone(), beside_others(&achieved, sentence), 0.0);
+        let ids = taken.iter().map(|(id, _)| id.clone()).collect();
+        return Bottleneck::new(LimitKind::Others, ids, beside_others(&achieved, sentence), 0.0);
     }
     let cut: Vec<&Resource> =
         prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();

@@ -27,9 +27,9 @@ pub(super) struct Judged {
     pub path: Judgement,
     /// Ids of the limit that cannot be told from the cut.
     pub tied: Vec<String>,
-    /// What other programs took, as a sentence, and the ids of what they took it of; none: nothing that can explain a
-    /// part of the rate.
-    pub others: Option<(String, Vec<String>)>,
+    /// What other programs took, as a sentence, and the ids and shares of what they took it of; none: nothing that can
+    /// explain a part of the rate.
+    pub others: Option<(String, Vec<(String, f64)>)>,
     pub evidence: Vec<EvidenceFigure>,
     /// Rounds of the path failed, or were interrupted.
     pub cut_short: bool,
@@ -62,7 +62,8 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     let cut_short = path.is_some_and(|path| flagged(path, CUT_SHORT));
     // A flow that has what it asked for lacks nothing of it.
     let others = others.filter(|_| verdict != Verdict::Confirmed);
-    let others = others.map(|path| (others::sentence(path, &evidence, &judgement), others::taken(&evidence)));
+    let others = others
+        .map(|path| (others::sentence(path, &evidence, &judgement), others::taken(&evidence, &judgement)));
     // What a part does by itself is not known: the prediction lacks it, or has put the limit elsewhere.
     let mistaken = measured
         && (verdict == Verdict::Contradicted || prediction.solution.bytes_per_second.known().is_none());

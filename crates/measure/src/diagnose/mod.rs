@@ -29,7 +29,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
 use linerate_model::shares::is_receiver_cpus;
-use linerate_model::verdict::Limit;
+use linerate_model::verdict::thresholds::OTHERS_LIMIT;
+use linerate_model::verdict::{Limit, LimitKind};
 use predict::{Prediction, predict};
 pub use product::*;
 pub(crate) use transfer::transfer_diagnosis;
@@ -61,10 +62,11 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 (judged.verdict, experiment::with_reason(inferred, prediction, &figures))
             };
             // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
-            let is_of_others = |limit: &Bottleneck| {
+            let of_others = |limit: &Bottleneck| {
                 let taken = judged.others.iter().flat_map(|(_, taken)| taken);
-                let kinds: Vec<&str> = taken.map(|id| kind_of(id)).collect();
-                limit.resources.iter().any(|id| kinds.contains(&kind_of(id)))
+                let of_limit =
+                    taken.filter(|(id, _)| limit.resources.iter().any(|of| kind_of(of) == kind_of(id)));
+                of_limit.map(|(_, share)| *share).reduce(f64::max)
             };
             let measured = experiment::measured(prediction, &figures, &twins, inferred);
             let shares = measured.as_ref().map(|measured| measured.shares.clone()).unwrap_or_default();
@@ -78,9 +80,17 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 Some(Limit::ReceiverRateLimit { .. } | Limit::ReceiverInterrupts { .. }) => true,
                 limit => matches!(limit, Some(Limit::Quota { .. } | Limit::Steal { .. })),
             };
-            let measured = measured.filter(|measured| !is_untaken && !is_of_others(&measured.bottleneck));
-            let (verdict, bottleneck) =
-                measured.map_or_else(inferred, |measured| (measured.verdict, measured.bottleneck));
+            let is_own = |limit: &Bottleneck| of_others(limit).is_none_or(|share| share < OTHERS_LIMIT);
+            let measured = measured.filter(|measured| !is_untaken && is_own(&measured.bottleneck));
+            let beside_others = |measured: experiment::Measured| {
+                let is_part = measured.bottleneck.kind != LimitKind::Others
+                    && of_others(&measured.bottleneck).is_some();
+                let beside = judged.others.as_ref().filter(|_| is_part);
+                let Bottleneck { kind, resources, mut sentences, gain, .. } = measured.bottleneck;
+                sentences.extend(beside.map(|(sentence, _)| sentence.clone()));
+                (measured.verdict, Bottleneck::new(kind, resources, sentences, gain))
+            };
+            let (verdict, bottleneck) = measured.map_or_else(inferred, beside_others);
             ProtocolDiagnosis {
                 protocol: prediction.protocol,
                 predicted: prediction.bound(),

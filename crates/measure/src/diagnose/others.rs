@@ -57,15 +57,25 @@ pub(super) fn explain(evidence: &Evidence, judged: &Judgement) -> bool {
     evidence.others_explain() || judged.limits.iter().any(|limit| limit.kind() == LimitKind::Others)
 }
 
-/// What they took, as ids of resources: `cpu`, `disk:vda`.
-pub(super) fn taken(evidence: &Evidence) -> Vec<String> {
-    let disks = evidence.others_on_disks().into_iter().map(|disk| format!("disk:{}", disk.name));
-    let cpu = evidence.others_on_cpu().map(|_| "cpu".to_string());
-    let mut ids: Vec<String> = cpu.into_iter().chain(disks).collect();
-    if ids.is_empty() {
-        ids.push("cpu".into());
+/// What they took: `cpu`, `disk:vda`, with the share of it.
+pub(super) fn taken(evidence: &Evidence, judged: &Judgement) -> Vec<(String, f64)> {
+    let disks =
+        evidence.others_on_disks().into_iter().map(|disk| (format!("disk:{}", disk.name), disk.share));
+    let cpu = evidence.others_on_cpu().map(|cpu| ("cpu".to_string(), cpu.share));
+    let mut taken: Vec<(String, f64)> = cpu.into_iter().chain(disks).collect();
+    if taken.is_empty() {
+        taken.push(("cpu".into(), of_limit(judged)));
     }
-    ids
+    taken
+}
+
+/// What they took of the CPUs, where that is what limits.
+fn of_limit(judged: &Judgement) -> f64 {
+    let of_limit = judged.limits.iter().find_map(|limit| match limit {
+        Limit::Others { share, .. } => Some(*share),
+        _ => None,
+    });
+    of_limit.unwrap_or(0.0)
 }
 
 /// `Other programs used 77 % of CPU 0, most of it rustc (pid 1673): 2.47 GB/s is what was left.`
@@ -78,11 +88,15 @@ pub(super) fn sentence(path: &Measurement, evidence: &Evidence, judged: &Judgeme
 }
 
 /// The sentence on a stage that was measured before the path, and the ids of what others took meanwhile.
-pub(super) fn of_stage(figure: &Measurement) -> (String, Vec<String>) {
+pub(super) fn of_stage(figure: &Measurement) -> (String, Vec<(String, f64)>) {
     let parts = if figure.stage == Stage::Disk { "disks" } else { "NICs" };
     let evidence = figure.evidence();
-    let did = what_they_did(figure, &evidence, &judge(&evidence));
-    (format!("Other programs {did}, while the {parts} were measured by themselves."), taken(&evidence))
+    let judged = judge(&evidence);
+    let did = what_they_did(figure, &evidence, &judged);
+    (
+        format!("Other programs {did}, while the {parts} were measured by themselves."),
+        taken(&evidence, &judged),
+    )
 }
 
 fn what_they_did(figure: &Measurement, evidence: &Evidence, judged: &Judgement) -> String {
@@ -93,11 +107,7 @@ fn what_they_did(figure: &Measurement, evidence: &Evidence, judged: &Judgement) 
     let of_disks = evidence.others_on_disks().into_iter().map(|one| disk_phrase(&one, others));
     let mut parts: Vec<String> = of_cpus.into_iter().chain(of_disks).collect();
     if parts.is_empty() {
-        let of_limit = judged.limits.iter().find_map(|limit| match limit {
-            Limit::Others { share, .. } => Some(*share),
-            _ => None,
-        });
-        parts.push(format!("used {:.0} % of the CPUs that it needs", of_limit.unwrap_or(0.0) * 100.0));
+        parts.push(format!("used {:.0} % of the CPUs that it needs", of_limit(judged) * 100.0));
     }
     parts.join(", and ")
 }

@@ -51,6 +51,8 @@ pub struct ObservedFlow<'a> {
     /// A period that could be read (a control group's quota), which is better than one that is guessed.
     pub period_ms: Option<u32>,
     pub round_trip_seconds: Option<f64>,
+    /// The longest that a read waits behind the flow's own in a disk's queue: what is taken arrives so much later.
+    pub queue_seconds: f64,
     /// Time in which the bytes that are queued between the flow's begin and its end drain.
     pub drain_seconds: Option<f64>,
     /// Bytes that each of the flow's threads moves at once, and the threads.
@@ -93,13 +95,21 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
         return (NoiseReport::default(), Err(Hopeless::NoFlow));
     };
     let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
-    let settling_ms = settling_ms(flow, period_ms, &curve);
+    let least_settling_ms = settling_ms(flow, period_ms, &curve);
+    let queue_ms = milliseconds(flow.queue_seconds);
+    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, &curve, least));
+    // The longest that leaves time for the fewest slots.
+    let fitting_ms = |window_ms: u32| {
+        let slot_ms = flow.budget_seconds.max(0.0) * 1e3 / LEAST_SLOTS as f64;
+        (slot_ms - mean_slot_ms(&Timing { settling_ms: 0, window_ms, period_ms })).max(0.0) as u32
+    };
+    // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
+    let fits = least_settling_ms.max(queue_ms) <= fitting_ms(best) || flow.drain_seconds.is_some();
+    let shortest = if fits { best } else { least };
+    // A queue may be longer than that: what arrives late all the same is tested.
+    let settling_ms = least_settling_ms.max(queue_ms.min(fitting_ms(shortest)));
     let slot_ms = |window_ms: u32| mean_slot_ms(&Timing { settling_ms, window_ms, period_ms });
     let fewest_slots = |window_ms: u32| LEAST_SLOTS as f64 * slot_ms(window_ms) / 1e3;
-    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, &curve, least));
-    // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
-    let fits = fewest_slots(best) <= flow.budget_seconds || flow.drain_seconds.is_some();
-    let shortest = if fits { best } else { least };
     let never = |why| (NoiseReport { allan: curve.allan_curve(), ..NoiseReport::default() }, Err(why));
     if shortest > LONGEST_WINDOW_MS {
         return never(Hopeless::Slow { window_ms: shortest });

@@ -16,6 +16,9 @@ pub const CPU_WANTED: f64 = 0.15;
 pub const CPU_OF_OTHERS: f64 = 0.15;
 /// What others took of a CPU or a disk that a flow needs is said from this share on: it can explain as much of the rate.
 pub const OTHERS_EXPLAIN: f64 = 0.05;
+/// From this share on others limit a flow rather than the part that they took it of, though a little more taken of that
+/// costs the flow as much.
+pub const OTHERS_LIMIT: f64 = 0.25;
 /// CPUs that are as busy as this, on the average, have moments in which nothing is left.
 pub const CPU_NEARLY_FULL: f64 = 0.85;
 /// Others who have more than this share of all CPUs before something is measured are said at once.

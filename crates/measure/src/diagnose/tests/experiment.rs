@@ -54,7 +54,7 @@ pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRe
 }
 
 /// The headline of this server, whose path over TCP was taken from.
-fn diagnosed(mut case: Case, record: ShareRecord) -> ProtocolDiagnosis {
+pub(in crate::diagnose) fn diagnosed(mut case: Case, record: ShareRecord) -> ProtocolDiagnosis {
     let is_headline = |stage, protocol| stage == Stage::Path && protocol == Some(Protocol::Tcp);
     let path = case.measurements.iter_mut().find(|figure| is_headline(figure.stage, figure.protocol));
     path.expect("a path").experiment = Some(Box::new(record));

@@ -4,13 +4,13 @@
 use super::program::{ExperimentError, ForeignFlow, ProgramTakerSpec};
 use super::receivers::{Receiver, ReceiverUse};
 use super::slots::{DOSE, LATER, MOST_DOSE, Taking, part_of};
-use super::takers::{Purpose, Takers, disk_taker};
+use super::takers::{Purpose, TakenDisk, Takers, disk_taker};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
 use crate::measure::others::others_cpus;
 use crate::measure::running::RunningWorkers;
 use crate::measure::window::{Meter, WorkerCounts};
-use linerate_facts::counters::AgentProcess;
+use linerate_facts::counters::{AgentProcess, DiskCounters};
 use linerate_facts::host::{HostSample, HostSampler, HostUse};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 const OBSERVED: Duration = Duration::from_secs(3);
 /// Samples of the flow's rate meanwhile.
 const SAMPLES: usize = 6;
+/// A disk that moves less than this part of what is read of it is hardly what the bytes come from.
+const FROM_ELSEWHERE: f64 = 0.8;
 /// CPUs that are busy for less of the time cannot limit.
 const BUSY: f64 = 0.2;
 
@@ -56,6 +58,8 @@ pub(in crate::measure) struct Experiment {
     /// Observing and taking together.
     longest: Duration,
     round_trip_seconds: f64,
+    /// The longest that a read waits behind the flow's own on its disk.
+    queue_seconds: f64,
     /// Workers of the flow itself, and the bytes that one of them moves at once.
     own_workers: u32,
     block_bytes: u64,
@@ -134,6 +138,7 @@ impl Experiment {
             cpu_busy: 0.0,
             longest,
             round_trip_seconds: 0.0,
+            queue_seconds: 0.0,
             own_workers: 0,
             block_bytes: 0,
             undisturbed: Vec::new(),
@@ -232,7 +237,8 @@ impl Experiment {
                 return of_flow.map_or_else(busy, |nanos| nanos + of_takers()) as u64;
             }
             let moved = own.iter().map(|disk| {
-                let counted = sample.disks.iter().find(|counted| counted.name == disk.name);
+                let of_device = |counted: &&DiskCounters| counted.name == disk.name && !disk.counts_reads;
+                let counted = sample.disks.iter().find(of_device);
                 // What nobody counts for the device is what was read of it here.
                 counted.map_or_else(
                     || self.takers.read_of(disk, &self.counters),
@@ -267,8 +273,13 @@ impl Experiment {
             ticks.iter().map(of).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)
         };
         let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
-        let used = |taker: usize| match self.cpu_nanos_per_byte[taker] {
-            Some(cost) => cost * undisturbed,
+        let workers = f64::from(self.own_workers.max(1));
+        let reads_counted = |taker: usize| {
+            let disks = self.takers.disks(taker).iter().filter(|disk| disk.counts_reads);
+            disks.map(|disk| self.takers.readers(disk) as f64 / workers).reduce(|a, b| a + b)
+        };
+        let used = |taker: usize| match self.cpu_nanos_per_byte[taker].or_else(|| reads_counted(taker)) {
+            Some(per_byte) => per_byte * undisturbed,
             None => per_second(&|tick: &ShareCounts| tick.used[taker]),
         };
         let busy = |taker: &usize| self.takers.all[*taker].resource.busy;
@@ -282,6 +293,7 @@ impl Experiment {
             ticks,
             period_ms: None,
             round_trip_seconds: (self.round_trip_seconds > 0.0).then_some(self.round_trip_seconds),
+            queue_seconds: self.queue_seconds,
             drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
@@ -329,6 +341,7 @@ impl Experiment {
         let host = last.since_beside(first, &self.agents);
         let own = host.cpu_seconds / host.seconds.max(1e-9);
         let others = others_cpus(&host.cpus, own, None, &host.processes);
+        self.look_at_disks(&host, flow_bytes);
         for at in 0..self.takers.all.len() {
             let receivers = self.takers.receivers(at);
             if !receivers.is_empty() {
@@ -358,6 +371,24 @@ impl Experiment {
             let used = self.used_of_members(at, &host);
             self.takers.part(at, &used);
         }
+    }
+
+    /// How long the flow's own reads hold up a further one, and whether the devices move what is read of them.
+    fn look_at_disks(&mut self, host: &HostUse, flow_bytes: u64) {
+        let moved: Vec<Vec<f64>> =
+            (0..self.takers.all.len()).map(|at| self.used_of_members(at, host)).collect();
+        let disks = moved.iter().enumerate().flat_map(|(at, moved)| self.takers.disks(at).iter().zip(moved));
+        let disks: Vec<(&TakenDisk, f64)> = disks.map(|(disk, moved)| (disk, *moved)).collect();
+        let all: f64 = disks.iter().map(|(_, moved)| moved).sum();
+        if self.foreign.is_none() && all * host.seconds < FROM_ELSEWHERE * flow_bytes as f64 {
+            self.takers.count_reads();
+            return;
+        }
+        let reads = self.takers.raised.as_ref().map_or(0, |raised| raised.from) as f64;
+        let queued = reads * self.block_bytes as f64 / f64::from(self.own_workers.max(1));
+        let waits =
+            disks.iter().map(|(disk, moved)| self.takers.readers(disk) as f64 * queued / moved.max(1.0));
+        self.queue_seconds = waits.fold(0.0, f64::max);
     }
 
     /// What the raised workers have under way when their slot ends still takes from the disks, at half of the flow's rate:

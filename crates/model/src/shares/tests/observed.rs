@@ -58,6 +58,16 @@ fn what_is_known_of_the_flow_makes_slots_longer() {
         matches!(timing(&raised).1, Err(Hopeless::TooLong { .. })),
         "left out rather than measured badly"
     );
+    // What waits behind the flow's own reads is waited for, as far as the fewest slots leave time.
+    let queued = |seconds| ObservedFlow {
+        period_ms: Some(100),
+        budget_seconds: 21.0,
+        queue_seconds: seconds,
+        ..steady.clone()
+    };
+    assert_eq!(times(&queued(0.0)), (100, 400, Some(100)));
+    assert_eq!(times(&queued(0.17)), (170, 400, Some(100)));
+    assert_eq!(times(&queued(0.42)), (318, 300, Some(100)));
     let periods = ObservedFlow { period_ms: Some(170), budget_seconds: 25.0, ..steady.clone() };
     assert_eq!(times(&periods), (170, 510, Some(170)));
     let far = timing(&ObservedFlow { round_trip_seconds: Some(0.2), ..steady });
