@@ -10,6 +10,7 @@ use super::product::{Achieved, Bottleneck};
 use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
 use linerate_facts::wording::counted;
+use linerate_model::plan::capacity::Solution;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::wording::{in_words, listed, name, next_in_words, numbered, origin};
 use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};
@@ -60,7 +61,14 @@ pub(super) fn bottleneck(
         doubt: judged.doubt,
         flow: &judged.path,
         tied: in_words(&tied),
-        headroom: headroom(prediction, figures, largest, main.len(), flow, plan.loopback),
+        headroom: headroom(
+            prediction,
+            largest,
+            &prediction.of_disks,
+            &prediction.solution.cut,
+            flow,
+            &prediction.raised(figures),
+        ),
         unlike: twins.iter().find(|twin| main.iter().any(|part| part.id == twin.id)).map(SlowTwin::sentence),
         least_rounds: LEAST_ROUNDS,
         cut_short: judged.cut_short,
@@ -242,38 +250,38 @@ fn other_host(what: &str, parts: &[&Resource], report: Option<(&ReceiverResult, 
     NamedLimit::new(format!("{what} {}", listed(&names, 3)), figure)
 }
 
-/// What raises the flow, how far, and what limits it there.
-fn headroom(
+/// What raises a flow that these parts limit, how far, and what limits it there; by the stages of this run.
+pub(super) fn headroom(
     prediction: &Prediction,
-    figures: &Figures,
     kind: ResourceKind,
-    parts: usize,
+    of_disks: &DiskLimit,
+    cut: &[String],
     flow: f64,
-    loopback: bool,
+    lifted: &Solution,
 ) -> String {
-    let remedy = remedy(prediction, kind, parts, loopback);
-    let lifted = prediction.raised(figures);
+    let parts = cut.iter().filter(|id| prediction.resource(id).is_some_and(|part| part.kind == kind)).count();
+    let remedy = remedy(prediction, kind, of_disks, parts);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
         return format!("{remedy} would raise this; no other limit is known");
     };
     let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
-    let own_stack = loopback && lifted.cut.iter().all(|id| id.starts_with("nic:"));
-    let cut: Vec<&str> = prediction.solution.cut.iter().map(String::as_str).collect();
+    let own_stack = prediction.loopback && lifted.cut.iter().all(|id| id.starts_with("nic:"));
+    let cut: Vec<&str> = cut.iter().map(String::as_str).collect();
     let names = if own_stack { "the host's own stack".into() } else { next_in_words(&cut, &ids) };
     let rate = show_bytes_rate(next);
     if next < flow * HARDLY {
-        return format!("{remedy} would gain little: {names} would limit at {rate}");
+        return format!("{remedy} would gain little: {names} would limit at about {rate}");
     }
     let verb = if ids.len() > 1 { "limit" } else { "limits" };
-    format!("{remedy} would raise this to {rate}, where {names} {verb}")
+    format!("{remedy} would raise this to about {rate}, where {names} {verb}")
 }
 
-fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: bool) -> &'static str {
+fn remedy(prediction: &Prediction, kind: ResourceKind, of_disks: &DiskLimit, parts: usize) -> &'static str {
     match kind {
-        ResourceKind::Disk if matches!(prediction.of_disks, DiskLimit::Reads(_)) => {
+        ResourceKind::Disk if matches!(of_disks, DiskLimit::Reads(_)) => {
             "More reads in flight (--queue-depth)"
         }
-        ResourceKind::Disk if matches!(prediction.of_disks, DiskLimit::Volumes { .. }) => {
+        ResourceKind::Disk if matches!(of_disks, DiskLimit::Volumes { .. }) => {
             "Another layout of the volume, or none"
         }
         ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_of_others()) => {
@@ -284,7 +292,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         }
         ResourceKind::Disk if parts > 1 => "Faster or more disks",
         ResourceKind::Disk => "A faster disk or further ones",
-        ResourceKind::Nic if loopback => "Faster cores or more workers",
+        ResourceKind::Nic if prediction.loopback => "Faster cores or more workers",
         ResourceKind::Nic if parts > 1 => "Faster or more NICs",
         ResourceKind::Nic => "A faster NIC or further ones",
         ResourceKind::Pcie => "Wider or faster slots",

@@ -1,9 +1,11 @@
 //! What limits a flow by experiment: what it lost while a little of each resource was taken from it. Where that decides,
 //! nothing need be inferred from waits and from stages that were measured at other moments.
 
+use super::bottleneck;
+use super::certainty::part_kinds;
 use super::figures::{Figures, workers_rate};
 use super::findings::SlowTwin;
-use super::predict::Prediction;
+use super::predict::{DiskLimit, Prediction};
 use super::product::{Bottleneck, ShareFigure};
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::ResourceKind;
@@ -13,9 +15,6 @@ use linerate_model::shares::{
     decide, estimate, planned_id,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
-
-/// A next limit that is closer than this is said to be the same.
-const HARDLY: f64 = 1.02;
 
 /// A disk that reads less than this part of what it reads alone, beside others that are full with it, shares with them
 /// what limits them.
@@ -48,16 +47,13 @@ pub(super) fn measured(
             if shared.is_some() {
                 limit.kind = LimitKind::Controller;
             }
-            let next = next(prediction, &limit, path.bytes_per_second);
             // Of what is slower than its like nothing is to be bought.
             let unlike = twins.iter().find(|twin| limit.ids.contains(&twin.id)).map(SlowTwin::sentence);
-            let raised =
-                |(next, cut): &(f64, Vec<String>)| headroom(&limit, *next, cut, path.bytes_per_second);
-            let headroom = unlike.or_else(|| next.as_ref().map(raised));
-            let gain = next.map_or(0.0, |(next, _)| next - path.bytes_per_second);
+            let (headroom, gain) = headroom(prediction, &limit, path.bytes_per_second).unzip();
             let sentence = found.sentence.clone();
-            let sentences = flow.into_iter().chain([sentence]).chain(shared).chain(headroom).collect();
-            (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.max(0.0)))
+            let sentences =
+                flow.into_iter().chain([sentence]).chain(shared).chain(unlike.or(headroom)).collect();
+            (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.unwrap_or(0.0)))
         }
         None => found.beside(inferred(), flow),
     };
@@ -218,33 +214,14 @@ fn shared(figures: &Figures, prediction: &Prediction, limit: &MeasuredLimit) -> 
     })
 }
 
-/// What raises the flow, how far, and what limits it there; by the stages of this run.
-fn headroom(limit: &MeasuredLimit, next: f64, cut: &[String], flow: f64) -> String {
-    let remedy = match limit.kind {
-        LimitKind::Disk if limit.ids.len() > 1 => "Faster or more disks",
-        LimitKind::Disk => "A faster disk",
-        LimitKind::Controller => "Further controllers or links",
-        LimitKind::Nic if limit.ids.len() > 1 => "Faster or more NICs",
-        LimitKind::Nic => "A faster NIC",
-        LimitKind::Cpu => "More or faster cores",
-        LimitKind::Receiver => "More CPU for the receiver or a further peer",
-        _ => "More of it",
-    };
-    let verb = if cut.len() > 1 { "limit" } else { "limits" };
-    let names = in_words(&cut.iter().map(String::as_str).collect::<Vec<_>>());
-    if next < flow * HARDLY {
-        format!("{remedy} alone would gain little: {names} {verb} next.")
-    } else {
-        format!("{remedy} would raise this to about {}, where {names} {verb}.", show_bytes_rate(next))
-    }
-}
-
-/// What the other parts allow, and which of them is next; none where all must be raised, or nothing else is known.
-fn next(prediction: &Prediction, limit: &MeasuredLimit, flow: f64) -> Option<(f64, Vec<String>)> {
+/// What raises the flow, and by how much at least; none where all must be raised, or nothing else is known.
+fn headroom(prediction: &Prediction, limit: &MeasuredLimit, flow: f64) -> Option<(String, f64)> {
+    let of_parts = part_kinds(prediction, &limit.ids).pop().filter(|_| limit.verdict != Verdict::Tie)?;
+    let kind = if limit.kind == LimitKind::Controller { ResourceKind::Controller } else { of_parts };
     let lifted = prediction.model.solve_without(&limit.ids);
-    let next = lifted.bytes_per_second.known().copied()?;
-    let is_known = limit.verdict != Verdict::Tie && !limit.ids.is_empty() && !lifted.cut.is_empty();
-    is_known.then(|| (next.max(flow), lifted.cut))
+    let next = lifted.bytes_per_second.known().filter(|_| !lifted.cut.is_empty())?.max(flow);
+    let sentence = bottleneck::headroom(prediction, kind, &DiskLimit::Disks, &limit.ids, flow, &lifted);
+    Some((sentence + ".", next - flow))
 }
 
 fn share_figure(one: &ResourceShare) -> ShareFigure {

@@ -45,6 +45,7 @@ pub(super) struct Prediction {
     pub sink: Option<String>,
     /// From where to where.
     pub flow: RunFlow,
+    pub loopback: bool,
 }
 
 /// What limits where disks are the smallest part.
@@ -211,8 +212,17 @@ pub(super) fn predict(
     let solution = model.solve();
     let of_sink = sink.as_ref().is_some_and(|sink| solution.cut.contains(sink));
     let of_disks = if of_sink { DiskLimit::Disks } else { of_disks(&solution.cut, figures) };
-    let mut prediction =
-        Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks, sink, flow: goal.flow };
+    let mut prediction = Prediction {
+        loopback: plan.loopback,
+        flow: goal.flow,
+        cpu: cpu.ok(),
+        protocol,
+        resources,
+        model,
+        solution,
+        of_disks,
+        sink,
+    };
     set_utilisation(&mut prediction, plan, figures);
     prediction
 }

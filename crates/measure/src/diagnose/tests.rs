@@ -95,13 +95,13 @@ fn the_sentences() {
     let expected = [
         "198 MB/s (1.58 Gb/s) from disk to network. Probably the bottleneck is the four disks (loop0–loop3, 50.0 MB/s \
          each, together 200 MB/s; the worker spent 90 % of the time waiting for them). Faster or more disks \
-         would raise this to 1.24 GB/s, where NIC eth0 limits.",
+         would raise this to about 1.24 GB/s, where NIC eth0 limits.",
         "122 MB/s (980 Mb/s) from disk to network. Probably the bottleneck is NIC eth0 (990 Mb/s; the worker spent 90 % \
-         of the time waiting for it). A faster NIC or further ones would raise this to 800 MB/s, where disks \
+         of the time waiting for it). A faster NIC or further ones would raise this to about 800 MB/s, where disks \
          loop0–loop3 limit.",
         "184 MB/s (1.47 Gb/s) from disk to network. Probably the bottleneck is the two NICs (eth0 990 Mb/s and eth1 495 \
          Mb/s, together 1.48 Gb/s; the worker spent 90 % of the time waiting for them). Faster or more NICs \
-         would raise this to 400 MB/s, where disks loop0 and loop1 limit.",
+         would raise this to about 400 MB/s, where disks loop0 and loop1 limit.",
         "119 MB/s (950 Mb/s) from disk to network. Probably the bottleneck is the two disks (loop0 100 MB/s and loop1 \
          20.0 MB/s, together 120 MB/s; the worker spent 90 % of the time waiting for them). loop1 reads a \
          fifth of loop0 (20.0 MB/s against 100 MB/s): same kind of device. Look at its slot, its link and for \
@@ -109,10 +109,10 @@ fn the_sentences() {
          disks read 200 MB/s.",
         "1.20 GB/s (9.60 Gb/s) from disk to network. Probably the bottleneck is the control group's CPU quota (0.40 \
          cores, 0.33 CPU seconds per GB; the CPU quota of this control group throttled it in 90 % of its \
-         periods). More cores in the quota would raise this to 2.00 GB/s, where disk loop0 limits.",
+         periods). More cores in the quota would raise this to about 2.00 GB/s, where disk loop0 limits.",
         "139 MB/s (1.11 Gb/s) from disk to network. Probably the bottleneck is the receiver on peer (140 MB/s, with a \
          CPU quota of 0.10 cores; not the NIC, not the disks; its CPU quota throttled it in 90 % of its \
-         periods). More CPU for the receiver or a further peer would raise this to 800 MB/s, where disks \
+         periods). More CPU for the receiver or a further peer would raise this to about 800 MB/s, where disks \
          loop0–loop3 limit.",
     ];
     assert_eq!(sentences, expected);

@@ -44,7 +44,7 @@ fn it_is_the_bottleneck_by_what_it_did_for_a_byte() {
     assert!((predicted - RATE / 0.98).abs() < 0.01, "{predicted}");
     for part in [
         "CPU 1, which takes the interrupts of the network (3.20 CPU seconds per GB",
-        "The network's interrupts on more cores would raise this to 498 MB/s, where the CPU limits",
+        "The network's interrupts on more cores would raise this to about 498 MB/s, where the CPU limits",
     ] {
         assert!(bottleneck.sentence.contains(part), "{part}: {}", bottleneck.sentence);
     }
