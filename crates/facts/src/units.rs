@@ -4,20 +4,12 @@
 //! Inside linerate everything is SI and bytes per second; links and wire rates are shown in bits, disks in
 //! bytes.
 
-use std::fmt;
 use std::time::Duration;
 
 /// Why a size, a rate or a time could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct ParseError(String);
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 /// The number at the start of a text, and what follows it; spaces around both are left out.
 fn number_and_rest(text: &str) -> Option<(f64, &str)> {

@@ -9,8 +9,8 @@ use linerate_machine::probe::Machine;
 use linerate_measure::event::Silent;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{
-    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, Prepared, SourceRange,
-    TaskRange, conduct,
+    Access, AccessBench, AccessJob, AccessOrder, FileLayout, Permissions, Prepared, SourceRange, TaskRange,
+    conduct,
 };
 use linerate_system::clock::{self, POLL_INTERVAL};
 use linerate_system::stop::Stop;
@@ -302,26 +302,20 @@ impl DiskRequest {
     fn job(&self, sources: Vec<PathBuf>, writes: bool) -> AccessJob {
         let strided = self.spec.layout == FileLayout::Strided;
         let block_bytes = if strided { self.spec.transfer_bytes } else { self.spec.bytes };
+        let access = if writes { Access::Write } else { Access::Read };
         AccessJob {
             sources,
             workers: self.spec.workers,
-            access: if writes { Access::Write } else { Access::Read },
-            order: AccessOrder::Sequential,
             layout: self.spec.layout,
             transfer_bytes: self.spec.transfer_bytes,
             block_bytes,
             segments: self.spec.bytes / block_bytes.max(1),
             queue_depth: self.spec.queue_depth,
-            engine: Engine::IoUring,
             direct: self.spec.direct,
             fsync: writes,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
             limit_bytes_per_second: self.limit_bytes_per_second,
             seed: 1,
+            ..AccessJob::plain(access, AccessOrder::Sequential)
         }
     }
 }

@@ -15,24 +15,17 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Why a setting could not be read or written; each holds a phrase.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessRefusal {
     /// It is not there.
+    #[error("{0}")]
     Absent(String),
     /// The kernel said no, and nothing changed by it.
+    #[error("{0}")]
     Refused(String),
     /// No answer within the deadline: nothing more is tried.
+    #[error("{0}")]
     Hung(String),
-}
-
-impl std::fmt::Display for AccessRefusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            AccessRefusal::Absent(why) | AccessRefusal::Refused(why) | AccessRefusal::Hung(why) => {
-                f.write_str(why)
-            }
-        }
-    }
 }
 
 /// What apply and undo ask.

@@ -6,8 +6,8 @@
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
-    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Latency, LoadPoint, Permissions,
-    Prepared, WARM_UP_SECONDS, conduct,
+    Access, AccessBench, AccessJob, AccessOrder, FileLayout, Latency, LoadPoint, Permissions, Prepared,
+    WARM_UP_SECONDS, conduct,
 };
 use crate::measure::load::{
     Keep, LoadEnd, Offer, RequestServer, Searched, Taker, at_rate, closed, highest_rate, twice,
@@ -154,23 +154,15 @@ impl Shape<'_> {
         AccessJob {
             sources: spec.sources.clone(),
             workers: threads,
-            access: spec.access,
-            order: spec.order,
             layout: FileLayout::Segmented,
             transfer_bytes: spec.transfer_bytes,
             block_bytes: part.max(spec.transfer_bytes),
-            segments: 1,
             queue_depth: users / threads,
-            engine: Engine::IoUring,
             direct: spec.direct,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
             seconds: Some(spec.seconds),
             requests_per_second: offer.requests_per_second,
-            limit_bytes_per_second: None,
             seed: spec.seed,
+            ..AccessJob::plain(spec.access, spec.order)
         }
     }
 }

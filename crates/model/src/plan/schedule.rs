@@ -154,7 +154,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     let share = if experiment > 0.0 { (budget - experiment) / 2.0 } else { budget / 3.0 };
     let part = share.min(budget - experiment - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
     let mut notes = Vec::new();
-    let (alone, alone_limit) = match longest_that_fits(longest, |alone| first(alone, 0) <= part) {
+    let each = first(1.0, 0) - first(0.0, 0);
+    let (alone, alone_limit) = match longest_that_fits(longest, (part - first(0.0, 0)) / each) {
         Some(alone) => (alone, 0),
         None => {
             let most = counts.disks.max(counts.paths).max(1);
@@ -277,21 +278,14 @@ pub fn rounds_of_others(experiments: bool, rounds: u32) -> u32 {
     if experiments && rounds <= FEWEST_ROUNDS { rounds.min(1) } else { rounds }
 }
 
-/// The longest samples of what is alone that fit, by bisection; none where the shortest do not.
-fn longest_that_fits(longest: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
-    if fits(longest) {
-        return Some(longest);
+/// Samples of what is alone, of which these would fit; none where the shortest do not.
+fn longest_that_fits(longest: f64, fitting: f64) -> Option<f64> {
+    let steps = (fitting / STEP_SECONDS + 1e-6).floor();
+    match fitting {
+        _ if fitting >= longest || fitting.is_nan() => Some(longest),
+        _ if fitting < SHORTEST_ALONE_SECONDS => None,
+        _ => Some(if steps > 1.0 { steps * STEP_SECONDS } else { fitting }),
     }
-    if !fits(SHORTEST_ALONE_SECONDS) {
-        return None;
-    }
-    let (mut low, mut high) = (SHORTEST_ALONE_SECONDS, longest);
-    for _ in 0..30 {
-        let middle = (low + high) / 2.0;
-        if fits(middle) { low = middle } else { high = middle }
-    }
-    let steps = (low / STEP_SECONDS + 1e-6).floor();
-    Some(if steps > 1.0 { steps * STEP_SECONDS } else { low })
 }
 
 /// Shrinks warm-up and samples, all by the same part of what lies between them and the shortest that say anything;

@@ -25,6 +25,8 @@ const WINDOW_STEP_MS: u32 = 20;
 const LONGEST_WINDOW_MS: u32 = 2000;
 /// A longer window is taken where it takes less than this part of the time.
 const WORTH_IT: f64 = 0.8;
+/// Longer windows are not worth less settling than this part of a disk's queue.
+const MOST_OF_QUEUE: f64 = 0.8;
 /// A share that is known no better than this says nothing: 1 could not be told apart from a half.
 const HOPELESS_HALF_WIDTH: f64 = 0.3;
 /// Ticks that say something of a flow.
@@ -104,7 +106,9 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
         (slot_ms - mean_slot_ms(&Timing { settling_ms: 0, window_ms, period_ms })).max(0.0) as u32
     };
     // Where a setting is raised, too (its reads drain), it is rather left out than measured in short windows.
-    let fits = least_settling_ms.max(queue_ms) <= fitting_ms(best) || flow.drain_seconds.is_some();
+    let settles = |fitting_ms: u32| f64::from(fitting_ms) >= MOST_OF_QUEUE * f64::from(queue_ms);
+    let has_time = least_settling_ms <= fitting_ms(best) && settles(fitting_ms(best));
+    let fits = has_time || flow.drain_seconds.is_some();
     let shortest = if fits { best } else { least };
     // A queue may be longer than that: what arrives late all the same is tested.
     let settling_ms = least_settling_ms.max(queue_ms.min(fitting_ms(shortest)));

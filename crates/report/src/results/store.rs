@@ -227,17 +227,14 @@ pub(super) fn is_transfer(stage: Option<Stage>) -> bool {
 }
 
 /// What decides whether a result is wanted, without making all of it.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct ResultHead {
-    #[serde(default)]
     pub(super) host: String,
-    #[serde(default)]
     pub(super) started: String,
     pub(super) stage: Option<Stage>,
     pub(super) diagnosis: Option<serde::de::IgnoredAny>,
-    #[serde(default)]
     pub(super) goal: serde_json::Value,
-    #[serde(default)]
     pub(super) measurements: Vec<MeasuredName>,
 }
 

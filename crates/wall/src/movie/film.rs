@@ -88,22 +88,16 @@ struct ProbedFilm {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Stream {
-    #[serde(default)]
     width: u32,
-    #[serde(default)]
     height: u32,
-    #[serde(default)]
     sample_aspect_ratio: String,
-    #[serde(default)]
     r_frame_rate: String,
-    #[serde(default)]
     avg_frame_rate: String,
     nb_frames: Option<String>,
     duration: Option<String>,
-    #[serde(default)]
     side_data_list: Vec<SideData>,
-    #[serde(default)]
     tags: Tags,
 }
 

@@ -2,7 +2,7 @@
 //! a load test, memory.
 
 use linerate::measure::access::{
-    Access, AccessJob, AccessOrder, AccessResult, Checks, DeviceUse, Engine, FileLayout, Latency, LoadCurve,
+    Access, AccessJob, AccessOrder, AccessResult, Checks, DeviceUse, FileLayout, Latency, LoadCurve,
     LoadPoint, MemoryPoint, Scaling, ScalingCurve, ScalingStep, SideResult,
 };
 use linerate::measure::{Measurement, Stage};
@@ -71,23 +71,11 @@ pub fn job(access: Access, workers: u32, transfer_bytes: u64) -> AccessJob {
     AccessJob {
         sources: vec![PathBuf::from("/data/a"), PathBuf::from("/data/b")],
         workers,
-        access,
-        order: AccessOrder::Sequential,
-        layout: FileLayout::FilePerWorker,
         transfer_bytes,
         block_bytes: 1 << 30,
-        segments: 1,
-        queue_depth: 1,
-        engine: Engine::IoUring,
-        direct: true,
-        fsync: false,
-        sync: None,
-        reorder: false,
-        verify: false,
         seconds: Some(2.0),
-        requests_per_second: None,
-        limit_bytes_per_second: None,
         seed: 1,
+        ..AccessJob::plain(access, AccessOrder::Sequential)
     }
 }
 

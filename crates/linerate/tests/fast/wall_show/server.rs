@@ -1,5 +1,6 @@
 //! A server that plays one tile, as far as a screen can tell.
 
+use crate::support::fake_wall::Fake;
 use crate::support::sender::RATE;
 use linerate::wall::control::{
     Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, Refusal, ScreenReport, View,
@@ -67,38 +68,15 @@ impl Conductor for OneTile {
     }
 
     fn status(&self) -> WallStatus {
+        let (frames, no_disks) = (self.timeline.frames, Vec::new());
+        let no_more =
+            WallStatus { tiles: Vec::new(), nics: Vec::new(), disks: no_disks, ..Fake::new(1, 1).status() };
         WallStatus {
-            schema: 1,
-            seconds: 0.0,
             movie: "one tile".into(),
-            frames_per_second: RATE,
-            frames: self.timeline.frames,
-            frame: 0,
-            playing: true,
-            ended: false,
-            speed: 1.0,
-            looping: true,
-            view: View::WHOLE,
+            frames,
             movie_size: self.size,
             wall_size: self.size,
-            needed_bytes_per_second: 0.0,
-            predicted_bytes_per_second: None,
-            bytes_per_second: 0.0,
-            disk_bytes_per_second: 0.0,
-            cpu_cores: 0.0,
-            cpu_seconds_per_gb: None,
-            watts: None,
-            above_idle_watts: None,
-            watts_unknown: None,
-            bytes: 0,
-            frames_sent: 0,
-            frames_dropped: 0,
-            tiles: Vec::new(),
-            nics: Vec::new(),
-            disks: Vec::new(),
-            held_by: None,
-            servers: Vec::new(),
-            problems: Vec::new(),
+            ..no_more
         }
     }
 

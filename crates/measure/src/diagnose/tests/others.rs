@@ -113,7 +113,7 @@ fn a_reader_of_the_same_disk_is_named_with_what_it_took() {
 
 /// The disk loses all that is taken of it, whoever reads it beside the flow: of a little the disk is still what limits.
 #[test]
-fn a_measured_part_stands_beside_others_who_took_a_little_of_it() {
+fn a_measured_part_is_named_beside_others_who_took_a_little_of_it() {
     let of = |disk: f64| {
         let mut case = case();
         beside(&mut case, 0.0, disk);

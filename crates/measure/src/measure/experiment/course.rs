@@ -4,7 +4,7 @@
 use super::program::{ExperimentError, ForeignFlow, ProgramTakerSpec};
 use super::receivers::{Receiver, ReceiverUse};
 use super::slots::{DOSE, LATER, MOST_DOSE, Taking, part_of};
-use super::takers::{Purpose, TakenDisk, Takers, disk_taker};
+use super::takers::{Purpose, Takers, disk_taker};
 use crate::measure::Stages;
 use crate::measure::flow::Flow;
 use crate::measure::others::others_cpus;
@@ -58,6 +58,9 @@ pub(in crate::measure) struct Experiment {
     /// Observing and taking together.
     longest: Duration,
     round_trip_seconds: f64,
+    /// What is read comes mostly from elsewhere than the disks, a cache above them or few compressed bytes: the reads count,
+    /// not what the devices move.
+    counts_reads: bool,
     /// The longest that a read waits behind the flow's own on its disk.
     queue_seconds: f64,
     /// Workers of the flow itself, and the bytes that one of them moves at once.
@@ -138,6 +141,7 @@ impl Experiment {
             cpu_busy: 0.0,
             longest,
             round_trip_seconds: 0.0,
+            counts_reads: false,
             queue_seconds: 0.0,
             own_workers: 0,
             block_bytes: 0,
@@ -237,7 +241,7 @@ impl Experiment {
                 return of_flow.map_or_else(busy, |nanos| nanos + of_takers()) as u64;
             }
             let moved = own.iter().map(|disk| {
-                let of_device = |counted: &&DiskCounters| counted.name == disk.name && !disk.counts_reads;
+                let of_device = |counted: &&DiskCounters| counted.name == disk.name && !self.counts_reads;
                 let counted = sample.disks.iter().find(of_device);
                 // What nobody counts for the device is what was read of it here.
                 counted.map_or_else(
@@ -275,7 +279,7 @@ impl Experiment {
         let undisturbed = per_second(&|tick: &ShareCounts| tick.flow.iter().sum());
         let workers = f64::from(self.own_workers.max(1));
         let reads_counted = |taker: usize| {
-            let disks = self.takers.disks(taker).iter().filter(|disk| disk.counts_reads);
+            let disks = self.takers.disks(taker).iter().filter(|_| self.counts_reads);
             disks.map(|disk| self.takers.readers(disk) as f64 / workers).reduce(|a, b| a + b)
         };
         let used = |taker: usize| match self.cpu_nanos_per_byte[taker].or_else(|| reads_counted(taker)) {
@@ -375,19 +379,19 @@ impl Experiment {
 
     /// How long the flow's own reads hold up a further one, and whether the devices move what is read of them.
     fn look_at_disks(&mut self, host: &HostUse, flow_bytes: u64) {
-        let moved: Vec<Vec<f64>> =
-            (0..self.takers.all.len()).map(|at| self.used_of_members(at, host)).collect();
-        let disks = moved.iter().enumerate().flat_map(|(at, moved)| self.takers.disks(at).iter().zip(moved));
-        let disks: Vec<(&TakenDisk, f64)> = disks.map(|(disk, moved)| (disk, *moved)).collect();
+        let of_taker = |at: usize| {
+            let readers = self.takers.disks(at).iter().map(|disk| self.takers.readers(disk) as f64);
+            readers.zip(self.used_of_members(at, host)).collect::<Vec<_>>()
+        };
+        let disks: Vec<(f64, f64)> = (0..self.takers.all.len()).flat_map(of_taker).collect();
         let all: f64 = disks.iter().map(|(_, moved)| moved).sum();
         if self.foreign.is_none() && all * host.seconds < FROM_ELSEWHERE * flow_bytes as f64 {
-            self.takers.count_reads();
+            self.counts_reads = true;
             return;
         }
         let reads = self.takers.raised.as_ref().map_or(0, |raised| raised.from) as f64;
         let queued = reads * self.block_bytes as f64 / f64::from(self.own_workers.max(1));
-        let waits =
-            disks.iter().map(|(disk, moved)| self.takers.readers(disk) as f64 * queued / moved.max(1.0));
+        let waits = disks.iter().map(|(readers, moved)| readers * queued / moved.max(1.0));
         self.queue_seconds = waits.fold(0.0, f64::max);
     }
 

@@ -80,14 +80,11 @@ pub(super) struct TakenDisk {
     pub name: String,
     source: usize,
     worker: Option<usize>,
-    /// What is read of it comes mostly from elsewhere, a cache above it or few compressed bytes: the reads count, not what
-    /// the device moved.
-    pub counts_reads: bool,
 }
 
 impl TakenDisk {
     pub(super) fn new(name: String, source: usize) -> Self {
-        TakenDisk { name, source, worker: None, counts_reads: false }
+        TakenDisk { name, source, worker: None }
     }
 }
 
@@ -309,15 +306,6 @@ impl Takers {
     pub(super) fn readers(&self, disk: &TakenDisk) -> usize {
         let is_reader = |at: &usize| self.purposes[*at] == Purpose::Flow && self.sources[*at] == disk.source;
         (0..self.sources.len()).filter(is_reader).count()
-    }
-
-    /// From now on what is read of the disks counts.
-    pub(super) fn count_reads(&mut self) {
-        for taker in &mut self.all {
-            if let Taken::Disks(disks) = &mut taker.what {
-                disks.iter_mut().for_each(|disk| disk.counts_reads = true);
-            }
-        }
     }
 
     /// The disks that a taker reads.

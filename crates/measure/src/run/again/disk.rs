@@ -74,27 +74,21 @@ impl<'a> Reader<'a> {
         let transfer = if buffered { BUFFERED_BYTES } else { DIRECT_BYTES }.min(self.length);
         let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
         let engine = if buffered || !options.io_uring { Engine::Psync } else { Engine::IoUring };
+        let access = if self.figure == FigureKind::Writes { Access::Write } else { Access::Read };
         AccessJob {
             sources: vec![self.source.clone()],
             workers: 1,
-            access: if self.figure == FigureKind::Writes { Access::Write } else { Access::Read },
-            order: AccessOrder::Sequential,
             layout: FileLayout::Segmented,
             transfer_bytes: transfer,
             block_bytes: whole(if buffered { amount.min(self.length) } else { self.length }),
-            segments: 1,
             queue_depth: if engine == Engine::IoUring { DIRECT_DEPTH } else { 1 },
             engine,
             direct: !buffered,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
             // A second pass of a buffered reader would come from the page cache.
             seconds: (!buffered).then_some(self.seconds),
-            requests_per_second: None,
             limit_bytes_per_second: options.bytes_per_second,
             seed: 1,
+            ..AccessJob::plain(access, AccessOrder::Sequential)
         }
     }
 

@@ -39,7 +39,6 @@ mod values;
 
 use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};
-use std::fmt;
 use std::ops::Range;
 pub(super) use values::{PartValueError, pcie, rate};
 
@@ -56,7 +55,8 @@ const LONGEST_NAME: usize = 64;
 type Wrong = (Range<usize>, String);
 
 /// What is wrong with a machine file, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
 pub struct MachineFileError {
     /// Counted from 1.
     pub line: usize,
@@ -65,14 +65,6 @@ pub struct MachineFileError {
     /// The thing, and the remedy.
     pub message: String,
 }
-
-impl fmt::Display for MachineFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
-    }
-}
-
-impl std::error::Error for MachineFileError {}
 
 /// Reads a machine file.
 pub fn parse(text: &str) -> Result<MachineParts, MachineFileError> {

@@ -6,35 +6,22 @@ use serde::Deserialize;
 use toml::Spanned;
 
 /// The whole file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct File {
     pub name: Option<String>,
-    #[serde(default)]
     pub processor: Processor,
-    #[serde(default)]
     pub memory: Memory,
-    #[serde(default)]
     pub socket_link: Vec<SocketLink>,
-    #[serde(default)]
     pub hub: Vec<Hub>,
-    #[serde(default)]
     pub slot: Vec<Slot>,
-    #[serde(default)]
     pub switch: Vec<Switch>,
-    #[serde(default)]
     pub bus: Vec<Bus>,
-    #[serde(default)]
     pub controller: Vec<Controller>,
-    #[serde(default)]
     pub nic: Vec<Nic>,
-    #[serde(default)]
     pub disk: Vec<Disk>,
-    #[serde(default)]
     pub gpu: Vec<Gpu>,
-    #[serde(default)]
     pub volume: Vec<VolumeTable>,
-    #[serde(default)]
     pub catalogue: Catalogue,
 }
 

@@ -4,8 +4,7 @@ use super::*;
 use crate::diagnose::Severity;
 use crate::measure::Stage;
 use crate::measure::access::{
-    Access, AccessJob, Burst, Checks, Engine, FileLayout, Latency, SideResult, SyncMethod, SyncResult,
-    WriteSync,
+    Access, AccessJob, Burst, Checks, Engine, Latency, SideResult, SyncMethod, SyncResult, WriteSync,
 };
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::DiskKind;
@@ -25,23 +24,12 @@ fn shape() -> Shape {
     let job = AccessJob {
         sources: vec!["/data".into()],
         workers: 1,
-        access: Access::Read,
-        order: AccessOrder::Random,
-        layout: FileLayout::FilePerWorker,
         transfer_bytes: 4096,
         block_bytes: 1 << 30,
-        segments: 1,
         queue_depth: 16,
-        engine: Engine::IoUring,
-        direct: true,
-        fsync: false,
-        sync: None,
-        reorder: false,
-        verify: false,
         seconds: Some(2.0),
-        requests_per_second: None,
-        limit_bytes_per_second: None,
         seed: 1,
+        ..AccessJob::plain(Access::Read, AccessOrder::Random)
     };
     Shape {
         job,
