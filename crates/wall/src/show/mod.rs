@@ -172,7 +172,7 @@ impl Output for Raw {
 }
 
 /// Counters of one screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ScreenTally {
     pub bytes: u64,
     pub foreign: u64,
@@ -210,40 +210,14 @@ struct ScreenTally {
     pub problems: Vec<String>,
 }
 
-impl Default for ScreenTally {
-    fn default() -> Self {
+impl ScreenTally {
+    /// Nothing came yet.
+    fn new() -> Self {
         // From 1 µs to a minute with three digits: never an error.
         let presented = Histogram::new_with_bounds(1, MOST_MICROS, 3).ok();
-        ScreenTally {
-            bytes: 0,
-            foreign: 0,
-            malformed: 0,
-            newest_malformed: None,
-            late_datagrams: 0,
-            outside: 0,
-            streams: 0,
-            jumps: 0,
-            shown: 0,
-            late: 0,
-            torn: 0,
-            missing: 0,
-            early: 0,
-            crowded: 0,
-            joined_within: 0,
-            fullest: 0,
-            frame: None,
-            tick: None,
-            presented,
-            newest_presented_ms: None,
-            span: None,
-            assigned: false,
-            socket_drops: 0,
-            problems: Vec::new(),
-        }
+        ScreenTally { presented, ..ScreenTally::default() }
     }
-}
 
-impl ScreenTally {
     /// A datagram came.
     pub(crate) fn heard(&mut self, now: i64) {
         self.span = Some((self.span.map_or(now, |(first, _)| first), now));

@@ -73,7 +73,7 @@ impl Screen {
         let mut screen = Screen {
             tile: order.tile,
             gate: Gate::new(order.payload_type),
-            sequence: Sequence::new(),
+            sequence: Sequence::default(),
             earlier: Counts::default(),
             restarts: 0,
             deepest: 0,
@@ -88,7 +88,7 @@ impl Screen {
             checker: None,
             timeline: None,
             outputs,
-            tally: ScreenTally::default(),
+            tally: ScreenTally::new(),
             newest: None,
             released: None,
             requests: Vec::new(),
@@ -142,7 +142,7 @@ impl Screen {
         self.earlier = self.counts();
         self.restarts += self.sequence.restarts();
         self.deepest = self.reorder_depth();
-        self.sequence = Sequence::new();
+        self.sequence = Sequence::default();
         self.begin_run(timestamp);
         if self.size.is_some_and(|(_, origin)| origin == Origin::Stream) {
             (self.size, self.frames) = (None, None);

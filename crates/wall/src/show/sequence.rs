@@ -18,7 +18,7 @@ const NEAR: u32 = 64;
 const ANEW: u64 = 512;
 
 /// The account of one stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sequence {
     account: Account,
     /// The highest sequence number, and the number in `account` that it has.
@@ -49,29 +49,7 @@ pub struct Counts {
     pub doubled: u64,
 }
 
-impl Default for Sequence {
-    fn default() -> Self {
-        Sequence::new()
-    }
-}
-
 impl Sequence {
-    /// Nothing came yet.
-    pub(crate) fn new() -> Sequence {
-        Sequence {
-            account: Account::new(),
-            highest: None,
-            before: 0,
-            narrow: false,
-            doubtful: None,
-            row: (0, 0),
-            earlier: Counts::default(),
-            strays: 0,
-            restarts: 0,
-            deepest: 0,
-        }
-    }
-
     /// A datagram with this number came; false: it is a duplicate.
     #[inline]
     pub(crate) fn take(&mut self, sequence: u32) -> bool {
@@ -206,7 +184,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn counts(numbers: impl IntoIterator<Item = u32>) -> (Counts, u64) {
-        let mut sequence = Sequence::new();
+        let mut sequence = Sequence::default();
         for number in numbers {
             sequence.take(number);
         }
@@ -247,7 +225,7 @@ mod tests {
     #[test]
     fn the_depth_is_that_of_the_latest_one() {
         let depth = |numbers: &[u32]| {
-            let mut sequence = Sequence::new();
+            let mut sequence = Sequence::default();
             numbers.iter().for_each(|number| {
                 sequence.take(*number);
             });
@@ -269,7 +247,7 @@ mod tests {
                 (0..copies).for_each(|copy| arriving.push((index + if *fate < 4 { shift + copy } else { 0 }, index)));
             }
             arriving.sort();
-            let (mut sequence, mut seen, mut highest, mut late) = (Sequence::new(), HashSet::new(), None, 0);
+            let (mut sequence, mut seen, mut highest, mut late) = (Sequence::default(), HashSet::new(), None, 0);
             for (_, index) in &arriving {
                 let new = seen.insert(*index);
                 prop_assert_eq!(sequence.take(start.wrapping_add(*index)), new);

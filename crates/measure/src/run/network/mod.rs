@@ -103,7 +103,7 @@ fn unequal(run: &Run) -> Vec<String> {
 }
 
 /// What to measure, and how often.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NetworkSpec {
     /// What the user calls it; none: the peers.
     pub name: Option<String>,

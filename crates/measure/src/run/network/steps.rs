@@ -352,31 +352,15 @@ mod tests {
 
     fn spec() -> NetworkSpec {
         NetworkSpec {
-            name: None,
             peers: vec!["192.0.2.7".into()],
-            key_file: None,
             protocols: vec![Protocol::Tcp],
             rdma: true,
             directions: vec![StreamDirection::Send],
             streams: Some(4),
-            source: None,
-            method: None,
-            write_bytes: None,
-            datagram_bytes: None,
-            bytes_per_second: None,
-            rate_limit: None,
-            idle: false,
-            find_rate: false,
-            congestion_control: None,
-            window_bytes: None,
             pin: vec![Pin::Auto],
-            skip_receive_copy: false,
-            verify: false,
-            latency: false,
-            bind_device: false,
-            trace_drops: false,
             seconds: 0.5,
             repeats: 3,
+            ..NetworkSpec::default()
         }
     }
 

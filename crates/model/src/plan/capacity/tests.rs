@@ -6,20 +6,10 @@ use proptest::prelude::*;
 
 fn resource(id: &str, capacity: Option<f64>, next: &[&str]) -> Resource {
     Resource {
-        id: id.into(),
-        kind: ResourceKind::Disk,
         capacity: capacity.unwrap_or(0.0),
         origin: if capacity.is_some() { Origin::Measured } else { Origin::Unknown },
-        utilisation: 0.0,
-        lower_bound: false,
-        why: None,
         next: next.iter().map(|id| id.to_string()).collect(),
-        rated: None,
-        effective: None,
-        best: None,
-        measured: None,
-        never_binds: false,
-        interval: None,
+        ..Resource::unknown(id, ResourceKind::Disk, "")
     }
 }
 
