@@ -2,7 +2,9 @@
 //! its end, and in the man page, are examples of each command. A test parses every line of them.
 
 use clap::{Arg, ArgAction, Command};
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 /// All commands, in the order in which somebody meets them; a test knows that none is missing.
 const GROUPS: [(&str, &str); 5] = [
@@ -76,16 +78,14 @@ pub(super) fn laid_out(command: Command) -> Command {
     )
 }
 
-/// The heading of an option, and its place among all.
+/// The heading of each option, and its place among all: each start of the program asks for hundreds.
+static PLACES: LazyLock<HashMap<&str, (&str, usize)>> = LazyLock::new(|| {
+    let options = HEADINGS.iter().flat_map(|(head, all)| all.split_whitespace().map(|one| (one, *head)));
+    options.enumerate().map(|(place, (option, head))| (option, (head, place))).collect()
+});
+
 fn place(option: &str) -> (&'static str, usize) {
-    let mut before = 0;
-    for (heading, options) in HEADINGS {
-        if let Some(at) = options.split_whitespace().position(|name| name == option) {
-            return (heading, before + at);
-        }
-        before += options.split_whitespace().count();
-    }
-    (ADVANCED, before)
+    PLACES.get(option).copied().unwrap_or((ADVANCED, PLACES.len()))
 }
 
 /// What it is for, and the line.
