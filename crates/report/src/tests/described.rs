@@ -33,7 +33,19 @@ fn planned(machine: &Machine, ends: [&str; 2], method: Method, set: &[&str]) -> 
 }
 
 fn report(plan: FlowPlan) -> FlowReport {
-    FlowReport { plan, in_bits: true, ..FlowReport::default() }
+    FlowReport {
+        processors: String::new(),
+        before: None,
+        likely_before: None,
+        steps: Vec::new(),
+        plan,
+        sizing: None,
+        demand: None,
+        long_path: None,
+        findings: Vec::new(),
+        in_bits: true,
+        measured: None,
+    }
 }
 
 /// On one line each, however the screen was broken.
