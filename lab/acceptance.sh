@@ -27,11 +27,11 @@ acceptance() {
 1 400 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::zero_copy:: LINERATE_LAB_ROUNDS=1
 1 120 lab server_in_qemu::remote:: LINERATE_LAB_ROUNDS=1
+3 120 lab server_in_qemu::receiver:: LINERATE_LAB_ROUNDS=1
 1 400 lab server_in_qemu::study:: LINERATE_LAB_ROUNDS=1
 10 400 lab server_in_qemu::tune:: LINERATE_LAB_ROUNDS=1
-1 900 fast deliver::deaths::kills_of_either_end_at_random_moments_leave_only_right_files LINERATE_KILLS=100
-1 900 fast deliver::deaths::kills_of_either_end_in_a_poisoned_folder_leave_only_right_files LINERATE_KILLS=100
-1 300 fast deliver::poisoned::no_state_of_a_part_and_its_journal_makes_a_wrong_file_pass LINERATE_STATES=1000
+1 1800 lab experiment_kills:: LINERATE_KILLS=100
+1 1800 fast deliver::deaths:: LINERATE_KILLS=100
 1 60 alone watch_cost::
 3 300 alone wall_stock::
 3 120 alone wall_many::

@@ -6,6 +6,7 @@
 mod bytes;
 mod cases;
 mod dice;
+mod experiment;
 mod folder;
 pub mod lspci_of_2010;
 mod machines;
@@ -18,6 +19,7 @@ pub mod verdicts;
 pub use bytes::{content, next};
 pub use cases::{cases, drawn};
 pub use dice::Dice;
+pub use experiment::{experiment, taken_part};
 pub use folder::folder_in_memory;
 pub use machines::{machine, nic};
 pub use plan_inputs::{goal, paths, sources};

@@ -6,15 +6,12 @@ use crate::experiment::{NoExperiment, ProgramExperiment, limiting_group};
 use crate::flow::ProgramFlow;
 use crate::observe::Observation;
 use crate::processes::FlowCount;
-use linerate_facts::random::Random;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_model::plan::ResourceKind;
-use linerate_model::shares::{
-    NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
-};
+use linerate_model::shares::{ShareRecord, TakenResource, TakenUnit};
 use linerate_model::verdict::LimitKind;
-use linerate_testing::Tree;
+use linerate_testing::{Tree, experiment, taken_part};
 
 /// A program that is there, on the CPUs of a host of which linerate may use all.
 fn planned(mut program: Observation) -> Result<ProgramExperiment, NoExperiment> {
@@ -101,43 +98,9 @@ fn a_group_that_limits_the_disks_is_entered_unless_linerate_is_in_it() {
 
 /// Two cycles in which the flow loses these shares of what is taken of its disk and of its CPUs.
 fn record(shares: [f64; 2]) -> ShareRecord {
-    let taken = |id: &str, kind, unit| TakenResource {
-        id: id.into(),
-        members: Vec::new(),
-        kind,
-        unit,
-        pool: None,
-        busy: (kind == ResourceKind::Cpu).then_some(1.0),
-    };
-    let timing = Timing { settling_ms: 250, window_ms: 400, period_ms: None };
-    let (mut schedule, mut random) = (SlotSchedule::new(timing, 2, 7), Random::new(11));
-    let slots = (0..2).flat_map(|_| schedule.next_cycle()).map(|plan| {
-        let dose = |column: u32| if plan.mask >> column & 1 == 1 { 0.1 } else { 0.0 };
-        let lost = shares[0] * dose(0) + shares[1] * dose(1);
-        let flow = 16e6 * (1.0 - lost) * (1.0 + 0.002 * (random.unit() - 0.5));
-        let amounts = vec![(16e6 * dose(0)) as u64, (8e8 * dose(1)) as u64];
-        let counted = ShareCounts {
-            nanos: 400_000_000,
-            flow: vec![flow as u64],
-            used: vec![flow as u64 + amounts[0], 800_000_000 + amounts[1]],
-            own_cpu_nanos: vec![0, amounts[1]],
-            wanted: amounts.clone(),
-            taken: amounts,
-        };
-        SlotRecord { mask: plan.mask, counted }
-    });
-    ShareRecord {
-        taken: vec![
-            taken("disk:vda", ResourceKind::Disk, TakenUnit::Bytes),
-            taken("cpu", ResourceKind::Cpu, TakenUnit::CpuNanos),
-        ],
-        raised: Vec::new(),
-        subflows: vec!["mover".into()],
-        busy_untaken: Vec::new(),
-        timing,
-        noise: NoiseReport::default(),
-        slots: slots.collect(),
-    }
+    let cpu = taken_part("cpu", ResourceKind::Cpu, TakenUnit::CpuNanos);
+    let disk = taken_part("disk:vda", ResourceKind::Disk, TakenUnit::Bytes);
+    experiment([disk, TakenResource { busy: Some(1.0), ..cpu }], 16e6, shares, 2)
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn a_rate_of_the_program_s_own_is_not_measured_and_a_killed_linerate_takes_nothi
     assert!(ratio < 1.02, "{ratio} of what the program reads");
 }
 
-fn sectors_read(disk: &str) -> u64 {
+pub(crate) fn sectors_read(disk: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/sys/block/{disk}/stat")).expect("counters");
     text.split_ascii_whitespace().nth(2).and_then(|sectors| sectors.parse().ok()).expect("sectors")
 }

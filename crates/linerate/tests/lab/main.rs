@@ -13,6 +13,7 @@ mod deliver_limits;
 mod deliver_nic;
 mod disk;
 mod experiment;
+mod experiment_kills;
 mod explain;
 mod explain_experiment;
 mod fleet;

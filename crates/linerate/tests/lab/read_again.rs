@@ -2,7 +2,6 @@
 
 use crate::support::lab::Lab;
 use crate::support::process::Ends;
-use std::path::Path;
 use std::process::Command;
 
 /// The lab's disk lies on a device of 50 MB/s, and its loop device takes the page cache of that one's file system.
@@ -10,10 +9,7 @@ use std::process::Command;
 fn a_cache_below_the_disk_is_found_and_the_disk_is_not_confirmed() {
     let up = &["--disks", "1x0", "--shared", "50", "--nics", "10000"];
     let Some(lab) = Lab::up("read-again", up) else { return };
-    let source = lab.succeed("sources", &[]);
-    let mount = Path::new(source.trim()).parent().expect("a mount").to_path_buf();
-    let device = Command::new("findmnt").args(["-no", "SOURCE"]).arg(&mount).ended();
-    let device = device.stdout.trim().to_string();
+    let device = lab.device();
     let buffered = Command::new("losetup").args(["--direct-io=off", &device]).status().expect("losetup");
     assert!(buffered.success(), "{device} takes no page cache");
     let folder = tempfile::tempdir().expect("a folder");

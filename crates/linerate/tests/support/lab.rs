@@ -51,6 +51,13 @@ impl Lab {
         ended.stdout
     }
 
+    /// The block device of its only disk.
+    pub fn device(&self) -> String {
+        let mount = self.succeed("mounts", &[]);
+        let device = Command::new("findmnt").args(["-no", "SOURCE", mount.trim()]).ended();
+        device.stdout.trim().into()
+    }
+
     /// `linerate` with these words on a side of the lab.
     pub fn linerate(&self, side: &str, words: &[&str]) -> Command {
         self.command(side, &[&["--", &program()], words].concat())
@@ -59,6 +66,14 @@ impl Lab {
     /// An agent on a side of the lab.
     pub fn agent(&self, side: &str, listen: &str, words: &[&str]) -> StartedAgent {
         StartedAgent::of(self.linerate(side, &[]), listen, words)
+    }
+
+    /// An agent on the peer, which runs another kernel for all that linerate can tell: the CPUs that it is on are its own.
+    pub fn agent_elsewhere(&self, listen: &str, words: &[&str]) -> StartedAgent {
+        // The one is another whenever it is read.
+        let elsewhere = "mount --bind /proc/sys/kernel/random/{uuid,boot_id} && exec \"$@\"";
+        let begin = self.command("peer", &["--", "bash", "-c", elsewhere, "bash", &program()]);
+        StartedAgent::of(begin, listen, words)
     }
 }
 

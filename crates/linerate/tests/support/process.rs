@@ -291,6 +291,13 @@ pub fn signal_process(process: u32, name: impl Display) {
     kill.status().expect("kill runs");
 }
 
+/// Threads of a process that bear this name.
+pub fn threads_named(name: &str, process: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|own| own.trim() == name).count()
+}
+
 /// Waits until it is so.
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -214,7 +214,7 @@ pub(super) fn observe(
     let engine = running.method();
     let mut meter = OwnMeter(running.counters.clone());
     let mut series = Series::new();
-    let Ok(watched) = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series);
+    let Ok(watched) = stages.watch(&running, &mut meter, windows, Stage::Disk, &mut series);
     let read: Vec<usize> = threads.iter().map(|thread| thread.source).collect();
     stages.was_read(&read, &running);
     for (position, error) in running.finish() {

@@ -61,7 +61,7 @@ pub(super) fn observe(
     let engine = running.method();
     let mut meter = SenderMeter::new(running.counters.clone(), peers, &workers);
     let mut series = Series::new();
-    let watched = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series);
+    let watched = stages.watch(&running, &mut meter, flow.windows, flow.stage, &mut series);
     // Streams whose sender is gone just end.
     let watched = match watched {
         Ok(watched) if watched.cut_short && !stages.stopped() => meter.why_ended().and(Ok(watched)),

@@ -420,7 +420,7 @@ impl<'a> Stages<'a> {
     /// Watches running workers and lets the listener see their progress; `series` gets their bytes.
     fn watch<M: Meter>(
         &mut self,
-        running: &mut RunningWorkers<'_>,
+        running: &RunningWorkers<'_>,
         meter: &mut M,
         windows: WindowSpec,
         stage: Stage,

@@ -156,12 +156,12 @@ pub(super) fn observe_beside(
     let mut series = Series::new();
     let watched = match experiment {
         Some(experiment) => {
-            let mut both = Experimenting { flow: meter, experiment };
-            let watched = stages.watch(&mut running, &mut both, flow.windows, flow.stage, &mut series);
+            let mut both = Experimenting { flow: meter, experiment, running: &running };
+            let watched = stages.watch(&running, &mut both, flow.windows, flow.stage, &mut series);
             meter = both.flow;
             watched
         }
-        None => stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut series),
+        None => stages.watch(&running, &mut meter, flow.windows, flow.stage, &mut series),
     };
     let FlowMeter { peers: meter, begin, glances, losses, .. } = meter;
     let far = meter.far();

@@ -2,6 +2,7 @@
 //! all where the owner does not let it.
 
 use super::running::{COUNTING, RunningAgent, until, worker_stream, workers};
+use crate::support::process::threads_named;
 use linerate::agent::{AgentLimits, AgentSession, AgentSettings, TakeRequest, TakenSample};
 use linerate::protocol::Protocol;
 use std::io::Write;
@@ -11,9 +12,7 @@ const ALL: TakeRequest = TakeRequest { slot: 1, nanos_per_second: 1e9, millis: 6
 
 /// Threads of this process that take: each test has a process of its own.
 fn takers() -> usize {
-    let threads = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
-    let name = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("comm")).ok();
-    threads.filter_map(name).filter(|name| name.trim() == "cpu taker").count()
+    threads_named("cpu taker", std::process::id())
 }
 
 fn taken(session: &AgentSession) -> TakenSample {

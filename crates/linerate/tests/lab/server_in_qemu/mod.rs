@@ -12,6 +12,7 @@ mod guest;
 mod kernel_tls;
 mod listings;
 mod rdma;
+mod receiver;
 mod recorded;
 mod remote;
 mod study;

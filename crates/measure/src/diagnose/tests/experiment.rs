@@ -5,52 +5,18 @@ use super::{UNSHAPED, idle_worker};
 use crate::diagnose::ProtocolDiagnosis;
 use crate::measure::{Measurement, Stage, WorkerResult};
 use linerate_facts::protocol::Protocol;
-use linerate_facts::random::Random;
 use linerate_model::plan::ResourceKind;
-use linerate_model::shares::{
-    NoiseReport, ShareCounts, ShareRecord, SlotRecord, SlotSchedule, TakenResource, TakenUnit, Timing,
-};
+use linerate_model::shares::{ShareRecord, TakenResource, TakenUnit};
 use linerate_model::verdict::{LimitKind, Verdict};
+use linerate_testing::{experiment, taken_part};
 
-/// Bytes of the flow in a window of a slot, and what is taken then.
+/// Bytes of the flow in a window of a slot.
 const FLOW: f64 = 120e6;
-const TAKEN: f64 = FLOW / 10.0;
 
 /// So many cycles of 16 slots, in which the flow loses this share of what is taken from its disk and from its NIC.
 pub(in crate::diagnose) fn record(disk: f64, nic: f64, cycles: usize) -> ShareRecord {
-    let taken = |id: &str, kind| TakenResource {
-        id: id.into(),
-        members: Vec::new(),
-        kind,
-        unit: TakenUnit::Bytes,
-        pool: None,
-        busy: None,
-    };
-    let timing = Timing { settling_ms: 100, window_ms: 400, period_ms: None };
-    let (mut schedule, mut random) = (SlotSchedule::new(timing, 2, 7), Random::new(11));
-    let slots = (0..cycles).flat_map(|_| schedule.next_cycle()).map(|plan| {
-        let of = |column: u32| if plan.mask >> column & 1 == 1 { TAKEN } else { 0.0 };
-        let noise = 1.0 + 0.002 * (random.unit() - 0.5);
-        let flow = (FLOW - disk * of(0) - nic * of(1)) * noise;
-        let counted = ShareCounts {
-            nanos: 400_000_000,
-            flow: vec![flow as u64],
-            used: vec![(flow + of(0)) as u64, (flow + of(1)) as u64],
-            taken: vec![of(0) as u64, of(1) as u64],
-            wanted: vec![of(0) as u64, of(1) as u64],
-            own_cpu_nanos: vec![0, 0],
-        };
-        SlotRecord { mask: plan.mask, counted }
-    });
-    ShareRecord {
-        taken: vec![taken("disk:loop0", ResourceKind::Disk), taken("nic:eth0", ResourceKind::Nic)],
-        raised: Vec::new(),
-        subflows: vec!["nic:eth0".into()],
-        busy_untaken: Vec::new(),
-        timing,
-        noise: NoiseReport::default(),
-        slots: slots.collect(),
-    }
+    let parts = [("disk:loop0", ResourceKind::Disk), ("nic:eth0", ResourceKind::Nic)];
+    experiment(parts.map(|(id, kind)| taken_part(id, kind, TakenUnit::Bytes)), FLOW, [disk, nic], cycles)
 }
 
 /// The headline of this server, whose path over TCP was taken from.

@@ -452,6 +452,8 @@ impl Reading {
 pub(in crate::measure) struct Experimenting<'a, M> {
     pub flow: M,
     pub experiment: &'a mut Experiment,
+    /// The flow's and the experiment's own.
+    pub running: &'a RunningWorkers<'a>,
 }
 
 impl<M: Meter> Meter for Experimenting<'_, M> {
@@ -466,7 +468,8 @@ impl<M: Meter> Meter for Experimenting<'_, M> {
     }
 
     fn look(&mut self, counted: bool) -> bool {
-        self.flow.look(counted) && (!counted || self.experiment.look())
+        // None ends by itself but by a failure, and what is left is another flow: nothing is taken beside that.
+        !self.running.any_ended() && self.flow.look(counted) && (!counted || self.experiment.look())
     }
 
     fn is_settled(&mut self) -> bool {
@@ -477,6 +480,32 @@ impl<M: Meter> Meter for Experimenting<'_, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_cpus_that_an_agent_takes_nothing_of_stay_unknown() {
+        let disk = ("disk:vda".to_string(), TakenDisk::new("vda".into(), 0));
+        let receiver = Receiver::of("receiver-cpus:peer".into(), false, Vec::new());
+        let takers = Takers::taking_from(clock::now(), vec![disk], Vec::new(), Vec::new(), vec![receiver]);
+        let mut experiment = Experiment::taking(&Sysroot::live(), takers, Duration::from_secs(20));
+        let nanos = 20_000_000;
+        let moved = |at: u64| 1_000_000 + at * 7919 % 11;
+        let tick = |at| ShareCounts {
+            nanos,
+            flow: vec![moved(at)],
+            used: vec![moved(at), 0],
+            ..ShareCounts::default()
+        };
+        let ticks: Vec<ShareCounts> = (0..150).map(tick).collect();
+        for (busy, unknown) in [(Some(0.9), true), (None, true), (Some(0.1), false)] {
+            experiment.takers.all[1].resource.busy = busy;
+            let begun = experiment.begin_taking(&ticks, OBSERVED);
+            let Ok(Phase::Taking(taking)) = begun else { panic!("nothing is taken") };
+            let ShareRecord { taken, busy_untaken, .. } = taking.record();
+            let taken: Vec<&str> = taken.iter().map(|resource| &*resource.id).collect();
+            assert_eq!((taken, busy_untaken.len()), (vec!["disk:vda"], usize::from(unknown)));
+            assert!(busy_untaken.iter().all(|id| id == "receiver-cpus:peer"), "{busy_untaken:?}");
+        }
+    }
 
     #[test]
     fn what_is_observed_is_six_samples() {

@@ -54,13 +54,7 @@ pub(super) fn elsewhere(sysroot: &Sysroot, paths: &[PathPlan], sessions: &[Agent
         let id = receiver_cpus(&path.receiver);
         match all.iter_mut().find(|known| known.id == id) {
             Some(known) => known.sessions.push(session.clone()),
-            None => all.push(Receiver {
-                id,
-                takes: session.hello().takes_cpu,
-                sessions: vec![session.clone()],
-                asked: Arc::default(),
-                first: None,
-            }),
+            None => all.push(Receiver::of(id, session.hello().takes_cpu, vec![session.clone()])),
         }
     }
     all
@@ -72,6 +66,11 @@ pub(super) fn is_here(sysroot: &Sysroot, session: &AgentSession) -> bool {
 }
 
 impl Receiver {
+    /// Of these CPUs, by the sessions with their agent.
+    pub(super) fn of(id: String, takes: bool, sessions: Vec<AgentSession>) -> Self {
+        Receiver { id, takes, sessions, asked: Arc::default(), first: None }
+    }
+
     /// Starts to ask, until this ends or the agent answers no more: why, its flow says.
     pub(super) fn start(&self, end: &Arc<Stop>) -> io::Result<Vec<JoinHandle<()>>> {
         let sessions = self.sessions.len();
@@ -162,9 +161,8 @@ mod tests {
     fn sessions_of_one_host_take_a_part_each_until_the_slot_ends() {
         let begin = clock::now();
         let after = |millis| begin + Duration::from_millis(millis);
-        let asked = Arc::new(Asked::default());
-        let (id, sessions) = ("receiver-cpus:peer".into(), Vec::new());
-        let receiver = Receiver { id, takes: true, sessions, asked: Arc::clone(&asked), first: None };
+        let receiver = Receiver::of("receiver-cpus:peer".into(), true, Vec::new());
+        let asked = Arc::clone(&receiver.asked);
         assert_eq!(asked.request(2, begin), TakeRequest::default());
         receiver.open(0.1e9, after(600));
         let wanted = TakeRequest { slot: 1, nanos_per_second: 0.05e9, millis: 400 };

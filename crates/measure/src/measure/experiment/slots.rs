@@ -97,6 +97,11 @@ impl Taking {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn record(&self) -> &ShareRecord {
+        &self.record
+    }
+
     /// When it is over: later, where a few slots more are enough to decide.
     pub(super) fn end_of(&self, longest: Duration) -> Duration {
         let is_nearly_enough = (LEAST_SLOTS - 6..LEAST_SLOTS).contains(&self.record.slots.len());
@@ -246,10 +251,9 @@ fn schedule(record: &ShareRecord, seed: u64) -> SlotSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::shares::{
-        Decision, NoiseReport, RaisedSetting, ShareLimit, TakenResource, TakenUnit, decide,
-    };
+    use linerate_model::shares::{Decision, RaisedSetting, ShareLimit, TakenUnit, decide};
     use linerate_system::clock;
+    use linerate_testing::{experiment, taken_part};
 
     const TICK: Duration = Duration::from_millis(20);
     /// Bytes a second of the flow while nothing is taken, and a tenth of that.
@@ -257,23 +261,9 @@ mod tests {
 
     /// An experiment on one disk.
     fn taking() -> Taking {
-        let disk = TakenResource {
-            id: "disk:vda".into(),
-            members: Vec::new(),
-            kind: ResourceKind::Disk,
-            unit: TakenUnit::Bytes,
-            pool: None,
-            busy: None,
-        };
-        let record = ShareRecord {
-            taken: vec![disk],
-            raised: Vec::new(),
-            subflows: vec!["nic:eth0".into()],
-            busy_untaken: Vec::new(),
-            timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
-            noise: NoiseReport::default(),
-            slots: Vec::new(),
-        };
+        let part = || taken_part("disk:vda", ResourceKind::Disk, TakenUnit::Bytes);
+        let mut record = experiment([part(), part()], RATE, [0.0; 2], 0);
+        record.taken.truncate(1);
         Taking::new(record, 7, vec![0], DOSE, vec![DOSE * RATE], RATE)
     }
 
