@@ -4,7 +4,6 @@
 use linerate_deliver::serve::{BearerToken, FileServer, FileServerSettings, ServedTree};
 use linerate_facts::room::StorageLimits;
 use linerate_system::stop::Stop;
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -126,7 +125,11 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl FnOnce(&Place)) {
+fn with_server(limits: StorageLimits, check: impl FnOnce(&Place)) {
+    with_prepared(limits, |_| {}, check);
+}
+
+fn with_prepared(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl FnOnce(&Place)) {
     let _alone = alone();
     let place = tempfile::tempdir().expect("a folder");
     let (folder, token) = (place.path().join("data"), place.path().join("token"));
@@ -135,16 +138,9 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
     std::fs::write(&token, TOKEN).expect("written");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).expect("a mode");
     prepare(&folder);
-    let settings = FileServerSettings {
-        connections: 4000,
-        handshakes: 64,
-        bytes_per_second: None,
-        token: Some(BearerToken::read(&token).expect("a token")),
-        names: Vec::new(),
-        writable: Some(limits),
-        tls: None,
-        disks: BTreeSet::new(),
-    };
+    let (token, writable) = (Some(BearerToken::read(&token).expect("a token")), Some(limits));
+    let settings =
+        FileServerSettings { connections: 4000, handshakes: 64, token, writable, ..Default::default() };
     let tree = ServedTree::open(std::slice::from_ref(&folder)).expect("a tree");
     let server =
         FileServer::bind(&["127.0.0.1:0".parse().expect("an address")], tree, settings).expect("a server");
@@ -162,133 +158,113 @@ fn with_server(limits: StorageLimits, prepare: impl FnOnce(&Path), check: impl F
 
 #[test]
 fn a_put_that_stops_reserves_no_more_than_came_and_a_start_without_bytes_leaves_no_file() {
-    with_server(
-        ALL,
-        |_| {},
-        |place| {
-            // Nothing came.
-            place.starts_and_leaves("none", head("/none?linerate=hold&from=0", LARGE, "").as_bytes());
-            // 200 bytes came, which its client goes on with.
-            let part = place.part("some");
-            let start = [head("/some?linerate=hold&from=0", LARGE, "").as_bytes(), &[7; 200]].concat();
-            drop(place.send(0, &start));
-            until("the part is there", || part.metadata().is_ok_and(|part| part.len() == 200));
-            until("what was reserved is free", || {
-                part.metadata().is_ok_and(|part| part.blocks() * 512 <= 64 << 10)
-            });
-            // As long as it comes, as much again is reserved at most, and a little.
-            let came = 3 << 20;
-            let body = vec![7; came - 200];
-            let stream =
-                place.send(0, &[head("/some?linerate=hold&from=200", LARGE, "").as_bytes(), &body].concat());
-            until("3 MiB are there", || {
-                part.metadata().is_ok_and(|part| part.len() >= came as u64 - (256 << 10))
-            });
-            let reserved = part.metadata().expect("there").blocks() * 512;
-            assert!(reserved <= 2 * came as u64 + (1 << 20), "{reserved}");
-            drop(stream);
-            let is_as_long = |part: std::fs::Metadata| part.blocks() * 512 <= part.len() + (64 << 10);
-            until("what was reserved is free", || part.metadata().is_ok_and(is_as_long));
-            // Of a client that does not go on nothing stays.
-            place.starts_and_leaves("other", &[head("/other", LARGE, "").as_bytes(), &[7; 200]].concat());
-            assert_eq!(place.names(), [".some.linerate-part", "file"]);
-        },
-    );
+    with_server(ALL, |place| {
+        // Nothing came.
+        place.starts_and_leaves("none", head("/none?linerate=hold&from=0", LARGE, "").as_bytes());
+        // 200 bytes came, which its client goes on with.
+        let part = place.part("some");
+        let start = [head("/some?linerate=hold&from=0", LARGE, "").as_bytes(), &[7; 200]].concat();
+        drop(place.send(0, &start));
+        until("the part is there", || part.metadata().is_ok_and(|part| part.len() == 200));
+        until("what was reserved is free", || {
+            part.metadata().is_ok_and(|part| part.blocks() * 512 <= 64 << 10)
+        });
+        // As long as it comes, as much again is reserved at most, and a little.
+        let came = 3 << 20;
+        let body = vec![7; came - 200];
+        let stream =
+            place.send(0, &[head("/some?linerate=hold&from=200", LARGE, "").as_bytes(), &body].concat());
+        until("3 MiB are there", || {
+            part.metadata().is_ok_and(|part| part.len() >= came as u64 - (256 << 10))
+        });
+        let reserved = part.metadata().expect("there").blocks() * 512;
+        assert!(reserved <= 2 * came as u64 + (1 << 20), "{reserved}");
+        drop(stream);
+        let is_as_long = |part: std::fs::Metadata| part.blocks() * 512 <= part.len() + (64 << 10);
+        until("what was reserved is free", || part.metadata().is_ok_and(is_as_long));
+        // Of a client that does not go on nothing stays.
+        place.starts_and_leaves("other", &[head("/other", LARGE, "").as_bytes(), &[7; 200]].concat());
+        assert_eq!(place.names(), [".some.linerate-part", "file"]);
+    });
 }
 
 #[test]
 fn four_hundred_half_sent_puts_cost_little_and_others_are_served_beside_them() {
-    with_server(
-        ALL,
-        |_| {},
-        |place| {
-            let before = status("VmRSS");
-            let mut clients: Vec<TcpStream> = (0..400)
-                .map(|number| {
-                    let target = format!("/x{number}?linerate=hold&from=0");
-                    place.send(number, head(&target, LARGE, "").as_bytes())
-                })
-                .collect();
-            // What they send, as far as the server takes it: none of them waits.
-            for client in &mut clients {
-                client.set_nonblocking(true).expect("set");
-                let _ = client.write(&[7; 1 << 20]);
-            }
-            let gets: Vec<Duration> = (0..5).map(|_| place.honest_get()).collect();
-            let (threads, resident) = (status("Threads"), status("VmRSS").saturating_sub(before) / 1024);
-            let put = place.honest_put("/honest");
-            let most = *gets.iter().max().expect("some");
-            println!("GET {most:?}, PUT {put:?}, {threads} threads, {resident} MiB more");
-            assert!(most < HONEST_WAIT && put < HONEST_WAIT, "GET {most:?}, PUT {put:?}");
-            // 64 that move bytes, 128 whose client puts a file, and the server's and the test's own.
-            assert!(threads <= 210, "{threads} threads");
-            assert!(resident <= 100, "{resident} MiB");
-            drop(clients);
-            until("all are over", || status("Threads") <= 80);
-            assert_eq!(place.put("/more", b"more"), 201);
-        },
-    );
+    with_server(ALL, |place| {
+        let before = status("VmRSS");
+        let mut clients: Vec<TcpStream> = (0..400)
+            .map(|number| {
+                let target = format!("/x{number}?linerate=hold&from=0");
+                place.send(number, head(&target, LARGE, "").as_bytes())
+            })
+            .collect();
+        // What they send, as far as the server takes it: none of them waits.
+        for client in &mut clients {
+            client.set_nonblocking(true).expect("set");
+            let _ = client.write(&[7; 1 << 20]);
+        }
+        let gets: Vec<Duration> = (0..5).map(|_| place.honest_get()).collect();
+        let (threads, resident) = (status("Threads"), status("VmRSS").saturating_sub(before) / 1024);
+        let put = place.honest_put("/honest");
+        let most = *gets.iter().max().expect("some");
+        println!("GET {most:?}, PUT {put:?}, {threads} threads, {resident} MiB more");
+        assert!(most < HONEST_WAIT && put < HONEST_WAIT, "GET {most:?}, PUT {put:?}");
+        // 64 that move bytes, 128 whose client puts a file, and the server's and the test's own.
+        assert!(threads <= 210, "{threads} threads");
+        assert!(resident <= 100, "{resident} MiB");
+        drop(clients);
+        until("all are over", || status("Threads") <= 80);
+        assert_eq!(place.put("/more", b"more"), 201);
+    });
 }
 
 /// A file that came whole waits for its sum, as long as its client likes to be idle.
 #[test]
 fn files_that_wait_for_their_sums_do_not_take_the_threads_of_others() {
-    with_server(
-        ALL,
-        |_| {},
-        |place| {
-            let mut clients: Vec<TcpStream> = (0..120)
-                .map(|number| {
-                    let start = head(&format!("/x{number}?linerate=hold"), 3, "") + "abc";
-                    place.send(number, start.as_bytes())
-                })
-                .collect();
-            for client in &mut clients {
-                let mut answer = [0; 12];
-                client.read_exact(&mut answer).expect("an answer");
-                assert_eq!(&answer, b"HTTP/1.1 202");
-            }
-            let get = place.honest_get();
-            println!("GET {get:?}");
-            assert!(get < HONEST_WAIT, "{get:?}");
-            drop(clients);
-            until("they are gone", || place.names() == ["file"]);
-        },
-    );
+    with_server(ALL, |place| {
+        let mut clients: Vec<TcpStream> = (0..120)
+            .map(|number| {
+                let start = head(&format!("/x{number}?linerate=hold"), 3, "") + "abc";
+                place.send(number, start.as_bytes())
+            })
+            .collect();
+        for client in &mut clients {
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).expect("an answer");
+            assert_eq!(&answer, b"HTTP/1.1 202");
+        }
+        let get = place.honest_get();
+        println!("GET {get:?}");
+        assert!(get < HONEST_WAIT, "{get:?}");
+        drop(clients);
+        until("they are gone", || place.names() == ["file"]);
+    });
 }
 
 #[test]
 fn the_owner_says_what_stays_free_and_how_much_is_taken() {
     let keeps = |keep_bytes| StorageLimits { keep_bytes, limit_bytes: None };
-    with_server(
-        keeps(Some(1 << 60)),
-        |_| {},
-        |place| {
-            assert_eq!((place.put("/x", b"abc"), place.names()), (507, vec!["file".to_string()]));
-        },
-    );
+    with_server(keeps(Some(1 << 60)), |place| {
+        assert_eq!((place.put("/x", b"abc"), place.names()), (507, vec!["file".to_string()]));
+    });
     let limit = StorageLimits { limit_bytes: Some(1 << 20), ..ALL };
-    with_server(
-        limit,
-        |_| {},
-        |place| {
-            let (large, half) = (vec![7; 700 << 10], vec![7; 300 << 10]);
-            let length = large.len() as u64;
-            // What did not come whole and what differs count no more.
-            place.starts_and_leaves("left", &[head("/left", length, "").as_bytes(), &half].concat());
-            let digest = "Repr-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:\r\n";
-            let wrong = head("/x", length, &format!("{digest}Connection: close\r\n"));
-            assert_eq!(place.status(&wrong, &large), 422);
-            assert_eq!((place.put("/x", &large), place.put("/y", &large)), (201, 507));
-            assert_eq!((place.put("/y", &half), place.put("/z", &half)), (201, 507));
-            // What its client goes on with does, as far as it came.
-            let part = place.part("z");
-            drop(place.send(0, (head("/z?linerate=hold&from=0", 20 << 10, "") + "abc").as_bytes()));
-            until("its bytes are there", || part.metadata().is_ok_and(|part| part.len() == 3));
-            until("the rest is free", || place.put("/small", &[7; 20 << 10]) == 201);
-            assert_eq!(place.names(), [".z.linerate-part", "file", "small", "x", "y"]);
-        },
-    );
+    with_server(limit, |place| {
+        let (large, half) = (vec![7; 700 << 10], vec![7; 300 << 10]);
+        let length = large.len() as u64;
+        // What did not come whole and what differs count no more.
+        place.starts_and_leaves("left", &[head("/left", length, "").as_bytes(), &half].concat());
+        let digest = "Repr-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:\r\n";
+        let wrong = head("/x", length, &format!("{digest}Connection: close\r\n"));
+        assert_eq!(place.status(&wrong, &large), 422);
+        assert_eq!((place.put("/x", &large), place.put("/y", &large)), (201, 507));
+        assert_eq!((place.put("/y", &half), place.put("/z", &half)), (201, 507));
+        // What its client goes on with does, as far as it came.
+        let part = place.part("z");
+        drop(place.send(0, (head("/z?linerate=hold&from=0", 20 << 10, "") + "abc").as_bytes()));
+        until("its bytes are there", || part.metadata().is_ok_and(|part| part.len() == 3));
+        until("the rest is free", || place.put("/small", &[7; 20 << 10]) == 201);
+        assert_eq!(place.names(), [".z.linerate-part", "file", "small", "x", "y"]);
+    });
 }
 
 #[test]
@@ -307,7 +283,7 @@ fn parts_of_more_than_a_day_go_at_the_start() {
             file.set_modified(SystemTime::now() - hour * hours).expect("a time");
         }
     };
-    with_server(ALL, prepare, |place| {
+    with_prepared(ALL, prepare, |place| {
         until("the old part is gone", || !place.part("old").exists());
         until("the old journal is gone", || !place.folder.join("a/b/.old.linerate-journal").exists());
         assert_eq!(place.names(), [".new.linerate-part", "a", "file", "old", "old.linerate-part"]);

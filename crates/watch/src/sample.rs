@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// What is to be watched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct WatchSpec {
     /// Time between two samples.
     pub interval: Duration,

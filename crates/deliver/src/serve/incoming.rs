@@ -229,23 +229,14 @@ mod tests {
     use super::*;
     use linerate_facts::room::StorageLimits;
     use linerate_system::stop::Stop;
-    use std::collections::BTreeSet;
     use std::time::{Instant, SystemTime};
 
     #[test]
     fn old_parts_go_each_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = ServedTree::open(&[folder.path().to_path_buf()]).expect("a tree");
-        let settings = FileServerSettings {
-            connections: 2,
-            handshakes: 2,
-            bytes_per_second: None,
-            token: None,
-            names: Vec::new(),
-            writable: Some(StorageLimits::default()),
-            tls: None,
-            disks: BTreeSet::new(),
-        };
+        let writable = Some(StorageLimits::default());
+        let settings = FileServerSettings { connections: 2, handshakes: 2, writable, ..Default::default() };
         let stop = Stop::new();
         let shared = Shared::new(&tree, &settings, &stop);
         let left = std::thread::scope(|scope| {

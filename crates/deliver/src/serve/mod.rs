@@ -68,7 +68,7 @@ const PARTS_LOOK: Duration = Duration::from_secs(3600);
 const NO_DESCRIPTOR: Duration = Duration::from_millis(20);
 
 /// The bounds of a server.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct FileServerSettings {
     /// Connections at once; one client gets half of them at most.
     pub connections: usize,

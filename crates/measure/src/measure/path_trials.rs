@@ -242,13 +242,8 @@ mod tests {
 
     /// Trials of 2, 4 and 8 reads that give these rates in turn, the last of them from then on.
     fn trials<const TRIALS: usize>(rates: [[f64; TRIALS]; 3]) -> Vec<ReadsTrial> {
-        let mut next = [0; 3];
-        let observe = |reads: u32| {
-            let depth = reads.ilog2() as usize - 1;
-            let trial = next[depth].min(TRIALS - 1);
-            next[depth] += 1;
-            Ok(Some(vec![rates[depth][trial]]))
-        };
+        let mut rates = rates.map(|rates| rates.into_iter().chain(std::iter::repeat(rates[TRIALS - 1])));
+        let observe = |reads: u32| Ok(rates[reads.ilog2() as usize - 1].next().map(|rate| vec![rate]));
         try_in_turns(&[2, 4, 8], observe).ok().flatten().unwrap_or_default()
     }
 

@@ -341,5 +341,5 @@ mod tests {
         );
     }
 
-    const HELLO: &str = r#"{"protocol":2,"version":"0","host":"","instance":"","cores":1,"interface_cores":[],"congestion_controls":[],"discards":false,"rdma":false}"#;
+    const HELLO: &str = r#"{"protocol":2,"version":"0","host":"","instance":"","cores":1}"#;
 }

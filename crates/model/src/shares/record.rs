@@ -14,7 +14,7 @@ const RECEIVER_CPUS: &str = "receiver-cpus:";
 pub const ALL_RECEIVERS: &str = "receivers";
 
 /// An experiment, as it is kept in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShareRecord {
     /// What is taken from; bit `k` of a mask is the `k`-th of these.
     pub taken: Vec<TakenResource>,
@@ -81,7 +81,7 @@ pub struct RaisedSetting {
 }
 
 /// The times of each slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// After the start of a slot until counting begins.
     pub settling_ms: u32,

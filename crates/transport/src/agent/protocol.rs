@@ -96,12 +96,14 @@ pub struct Hello {
     pub interface_mtu: Option<u32>,
     /// Logical processors on the NUMA node of that interface; empty where it is on none, or where the agent
     /// pins no thread.
+    #[serde(default)]
     pub interface_cores: Vec<u32>,
     /// Release of the kernel, such as 6.18.5.
     pub kernel: Option<String>,
     /// Congestion control of TCP where a stream names none.
     pub congestion_control: Option<String>,
     /// Those that a stream may name.
+    #[serde(default)]
     pub congestion_controls: Vec<String>,
     /// `net.core.rmem_max`: the largest receive buffer that can be asked for, bytes.
     pub receive_buffer_max_bytes: Option<u64>,
@@ -110,8 +112,10 @@ pub struct Hello {
     /// Payload that all streams of a client together may move, bytes per second.
     pub rate_limit: Option<f64>,
     /// Its receivers can count without copying (`StreamSpec::discard`).
+    #[serde(default)]
     pub discards: bool,
     /// It starts perftest's server when asked.
+    #[serde(default)]
     pub rdma: bool,
     /// It takes a little of its CPUs when asked; false: its owner does not let it, or it is older.
     #[serde(default)]

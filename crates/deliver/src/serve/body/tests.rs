@@ -25,16 +25,7 @@ impl Served {
         let path = place.path().join("file");
         File::create(&path).and_then(|file| write(&file)).expect("a file");
         let tree = ServedTree::open(std::slice::from_ref(&path)).expect("a tree");
-        let settings = FileServerSettings {
-            connections: 1,
-            handshakes: 1,
-            bytes_per_second: None,
-            token: None,
-            names: Vec::new(),
-            writable: None,
-            tls: None,
-            disks: Default::default(),
-        };
+        let settings = FileServerSettings { connections: 1, handshakes: 1, ..Default::default() };
         Served { _place: place, path, tree, settings, stop: Stop::new() }
     }
 

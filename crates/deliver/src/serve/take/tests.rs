@@ -6,7 +6,6 @@ use super::*;
 use crate::http::head::{parse_request, parse_response};
 use linerate_facts::room::StorageLimits;
 use linerate_system::stop::Stop;
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -27,16 +26,8 @@ fn kept<T: 'static>(value: T) -> &'static T {
 
 impl ServingFolder {
     pub(crate) fn new(folder: &Path) -> Self {
-        let settings = FileServerSettings {
-            connections: 8,
-            handshakes: 1,
-            bytes_per_second: None,
-            token: None,
-            names: Vec::new(),
-            writable: Some(StorageLimits { keep_bytes: Some(0), limit_bytes: None }),
-            tls: None,
-            disks: BTreeSet::new(),
-        };
+        let writable = Some(StorageLimits { keep_bytes: Some(0), limit_bytes: None });
+        let settings = FileServerSettings { connections: 8, handshakes: 1, writable, ..Default::default() };
         let tree = ServedTree::open(&[folder.into()]).expect("a tree");
         let listener = TcpListener::bind((CLIENT, 0)).expect("a listener");
         let socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");

@@ -69,12 +69,10 @@ impl Sender {
         let settings = FileServerSettings {
             connections: CONNECTIONS,
             handshakes: CONNECTIONS,
-            bytes_per_second: None,
             token: Some(token),
-            names: Vec::new(),
-            writable: None,
             tls,
             disks: disks_below(&Sysroot::live(), &machine, &paths),
+            ..FileServerSettings::default()
         };
         Ok(Sender { server: FileServer::bind(listen, tree, settings)?, fingerprint, machine, paths })
     }

@@ -292,14 +292,7 @@ impl MachineView {
     }
 
     fn sample(&self) {
-        let spec = WatchSpec {
-            measured: Default::default(),
-            interval: MACHINE_SAMPLE,
-            nics: Vec::new(),
-            disks: Vec::new(),
-            power_commands: Vec::new(),
-            lean: true,
-        };
+        let spec = WatchSpec { interval: MACHINE_SAMPLE, lean: true, ..WatchSpec::default() };
         let mut counted = thread_cpu();
         let mut watch = match LiveWatch::start(&Sysroot::live(), &spec) {
             Ok(watch) => watch,

@@ -293,10 +293,8 @@ pub fn memory() -> Run {
                     stride_bytes,
                     working_set_bytes,
                     cores: 2,
-                    node_of_cores: None,
-                    node_of_memory: None,
-                    latency_seconds: None,
                     level: level.into(),
+                    ..MemoryPoint::default()
                 };
                 add(point, rate * share * 8.0 / (stride_bytes as f64).clamp(8.0, 512.0).powf(0.9) * 1.2);
             }
@@ -309,14 +307,12 @@ pub fn memory() -> Run {
         };
         let point = MemoryPoint {
             kernel: "latency".into(),
-            store: None,
             stride_bytes: 64,
             working_set_bytes,
             cores: 1,
-            node_of_cores: None,
-            node_of_memory: None,
             latency_seconds: Some(seconds),
             level: level.into(),
+            ..MemoryPoint::default()
         };
         add(point, 64.0 / seconds);
     }

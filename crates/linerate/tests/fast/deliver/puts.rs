@@ -222,10 +222,6 @@ fn the_server_keeps_room_free_and_takes_no_more_than_its_limit() {
         assert!(status == Some(3) && errors.contains(says), "{words:?}: {status:?} {errors}");
         assert_eq!(names(&data), ["file"], "{words:?}");
     }
-    let options = ["--writable", "--token-file", text(&token), "--keep", "0", "--limit", "1M"];
-    let server = Served::start(&[&data], &options);
-    let (status, _, errors) = put(&[text(&file), &server.url(""), "--token-file", text(&token)]);
-    assert_eq!((status, names(&data)), (Some(0), vec!["file".into(), "new".into()]), "{errors}");
 }
 
 #[test]

@@ -12,14 +12,7 @@ use std::time::Duration;
 
 /// The moment between two states of a tree.
 fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
-    let order = WatchSpec {
-        measured: Default::default(),
-        interval: Duration::from_millis(100),
-        nics: Vec::new(),
-        disks: Vec::new(),
-        power_commands: Vec::new(),
-        lean: false,
-    };
+    let order = WatchSpec { interval: Duration::from_millis(100), ..WatchSpec::default() };
     let put = |path: &str, text: &str| {
         let place = root.join(path);
         std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");

@@ -302,7 +302,7 @@ pub struct LoadPoint {
 }
 
 /// The part of a `Measurement` that only `linerate memory` has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryPoint {
     /// `read`, `write`, `copy`, `triad`, `latency`.
     pub kernel: String,

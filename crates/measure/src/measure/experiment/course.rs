@@ -479,21 +479,36 @@ impl<M: Meter> Meter for Experimenting<'_, M> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::takers::TakenDisk;
     use super::*;
+    use crate::measure::access::DeviceUse;
+
+    fn from_vda(receivers: Vec<Receiver>) -> Experiment {
+        let disk = ("disk:vda".to_string(), TakenDisk::new("vda".into(), 0));
+        let takers = Takers::taking_from(clock::now(), vec![disk], Vec::new(), Vec::new(), receivers);
+        Experiment::taking(&Sysroot::live(), takers, Duration::from_secs(20))
+    }
+
+    #[test]
+    fn of_a_disk_that_moves_less_than_is_read_the_reads_count() {
+        let counts_reads = |read_bytes_per_second| {
+            let disk = DeviceUse { name: "vda".into(), read_bytes_per_second, ..DeviceUse::default() };
+            let mut experiment = from_vda(Vec::new());
+            let host = HostUse { seconds: 1.0, disks: vec![disk], ..HostUse::default() };
+            experiment.look_at_disks(&host, 100_000_000);
+            experiment.counts_reads
+        };
+        assert_eq!([0.0, 70e6, 90e6].map(counts_reads), [true, true, false]);
+    }
 
     #[test]
     fn busy_cpus_that_an_agent_takes_nothing_of_stay_unknown() {
-        let disk = ("disk:vda".to_string(), TakenDisk::new("vda".into(), 0));
         let receiver = Receiver::of("receiver-cpus:peer".into(), false, Vec::new());
-        let takers = Takers::taking_from(clock::now(), vec![disk], Vec::new(), Vec::new(), vec![receiver]);
-        let mut experiment = Experiment::taking(&Sysroot::live(), takers, Duration::from_secs(20));
-        let nanos = 20_000_000;
-        let moved = |at: u64| 1_000_000 + at * 7919 % 11;
-        let tick = |at| ShareCounts {
-            nanos,
-            flow: vec![moved(at)],
-            used: vec![moved(at), 0],
-            ..ShareCounts::default()
+        let mut experiment = from_vda(vec![receiver]);
+        let tick = |at: u64| {
+            let moved = 1_000_000 + at * 7919 % 11;
+            let (flow, used) = (vec![moved], vec![moved, 0]);
+            ShareCounts { nanos: 20_000_000, flow, used, ..ShareCounts::default() }
         };
         let ticks: Vec<ShareCounts> = (0..150).map(tick).collect();
         for (busy, unknown) in [(Some(0.9), true), (None, true), (Some(0.1), false)] {

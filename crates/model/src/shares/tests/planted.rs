@@ -76,10 +76,9 @@ impl Planted {
             taken: (0..self.shares.len()).map(taken_resource).collect(),
             raised: raised.into_iter().collect(),
             subflows: vec!["all".into()],
-            busy_untaken: Vec::new(),
             timing: TIMING,
-            noise: NoiseReport::default(),
             slots,
+            ..ShareRecord::default()
         }
     }
 

@@ -158,12 +158,10 @@ impl Recorded {
         });
         ShareRecord {
             taken: taken.collect(),
-            raised: Vec::new(),
             subflows: (0..self.subflows()).map(|index| index.to_string()).collect(),
-            busy_untaken: Vec::new(),
             timing,
-            noise: NoiseReport::default(),
             slots: cut.map_while(|slot| slot).collect(),
+            ..ShareRecord::default()
         }
     }
 

@@ -199,18 +199,9 @@ mod tests {
     use crate::shares::*;
 
     fn resource(id: &str, share: f64, half_width: f64) -> ResourceShare {
+        let (id, members, kind) = (id.into(), Vec::new(), ResourceKind::Disk);
         let share = Ok(Estimate { value: share, half_width });
-        let kind = ResourceKind::Disk;
-        ResourceShare {
-            id: id.into(),
-            members: Vec::new(),
-            kind,
-            share,
-            taken: 0.1,
-            arrived: 1.0,
-            rise: None,
-            busy: None,
-        }
+        ResourceShare { id, members, kind, share, taken: 0.1, arrived: 1.0, rise: None, busy: None }
     }
 
     fn report() -> ShareReport {
@@ -240,13 +231,9 @@ mod tests {
 
     fn record() -> ShareRecord {
         ShareRecord {
-            taken: Vec::new(),
             raised: vec![RaisedSetting { id: "reads-in-flight".into(), from: 1, to: 2 }],
-            subflows: Vec::new(),
-            busy_untaken: Vec::new(),
             timing: Timing { settling_ms: 100, window_ms: 400, period_ms: None },
-            noise: NoiseReport::default(),
-            slots: Vec::new(),
+            ..ShareRecord::default()
         }
     }
 

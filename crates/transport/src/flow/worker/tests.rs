@@ -18,6 +18,22 @@ fn content() -> Vec<u8> {
     (0..BLOCKS * BLOCK as u64).map(|offset| (offset * 31 + (offset >> 12)) as u8).collect()
 }
 
+/// Over TCP without a copy.
+fn worker<'a>(source: &'a Source, counters: &'a WorkerCounters, stop: &'a AtomicBool) -> Worker<'a> {
+    Worker {
+        source,
+        sink: Sink::Tcp,
+        block_bytes: BLOCK,
+        depth: 4,
+        verify: false,
+        patience: Duration::from_secs(1),
+        rate_limit: None,
+        zero_copy: true,
+        counters,
+        stop,
+    }
+}
+
 fn run_on_fake(
     seed: u64,
     faults: Faults,
@@ -63,18 +79,7 @@ fn run_with(
             stop.store(true, Ordering::Relaxed);
         })
     };
-    let worker = Worker {
-        source: &source,
-        sink,
-        block_bytes: BLOCK,
-        depth: 4,
-        verify: true,
-        patience,
-        rate_limit: None,
-        zero_copy,
-        counters: &counters,
-        stop: &stop,
-    };
+    let worker = Worker { sink, verify: true, patience, zero_copy, ..worker(&source, &counters, &stop) };
     let result = worker.run(&mut fake, &mut pool);
     stop.store(true, Ordering::Relaxed);
     stopper.join().expect("the stopper");
@@ -227,18 +232,7 @@ fn a_wait_with_most_blocks_lent_is_the_sinks() {
         let faults = Faults { lost: 1000, ..Faults::default() };
         let mut queue = FakeQueue::new(1, vec![content(), Vec::new()], faults);
         let mut pool = Pool::new(8, BLOCK).expect("a pool");
-        let worker = Worker {
-            source: &source,
-            sink: Sink::Tcp,
-            block_bytes: BLOCK,
-            depth,
-            verify: false,
-            patience: Duration::from_secs(1),
-            rate_limit: None,
-            zero_copy: true,
-            counters: &counters,
-            stop: &stop,
-        };
+        let worker = Worker { depth, ..worker(&source, &counters, &stop) };
         let mut state = LoopState::new(&worker, &queue, &pool);
         let mut work = worker.begin(&mut queue, &mut pool, &mut state);
         for number in 0..lent {
@@ -320,18 +314,8 @@ fn a_rate_limit_is_kept_from_the_first_block_on() {
         let limit = RateLimit::new(LIMIT, fake.begin());
         let counters = WorkerCounters::new(fake.begin());
         let mut pool = Pool::new(4, BLOCK).expect("a pool");
-        let worker = Worker {
-            source: &source,
-            sink,
-            block_bytes: BLOCK,
-            depth: 4,
-            verify: false,
-            patience: Duration::from_millis(300),
-            rate_limit: Some(&limit),
-            zero_copy: true,
-            counters: &counters,
-            stop: &stop,
-        };
+        let (patience, rate_limit) = (Duration::from_millis(300), Some(&limit));
+        let worker = Worker { sink, patience, rate_limit, ..worker(&source, &counters, &stop) };
         // Its clock does not wait: the seconds of the flow are over in an instant.
         std::thread::scope(|scope| {
             scope.spawn(|| {
