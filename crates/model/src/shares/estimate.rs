@@ -11,6 +11,8 @@ const ARRIVED: f64 = 0.5;
 const LEAST_TAKEN: f64 = 0.03;
 /// A slot that felt more than this of the one before it was too short, …
 const MOST_LAG: f64 = 0.1;
+/// … beyond doubt: each of several columns is asked, at the end of every cycle, so that an interval of 95 % holds too little.
+const SURELY: f64 = 1.5;
 /// … tested with what drifts as a cosine for every so many seconds.
 const DRIFT_SECONDS: f64 = 3.0;
 /// A taker's own CPU time matters from this part of the flow's on …
@@ -399,7 +401,7 @@ impl<'a> Experiment<'a> {
             id: id.clone(),
             lag: fit.coefficient(columns + index, -1.0, columns),
         });
-        let too_much = lags.filter(|it| it.lag.value.abs() > MOST_LAG.max(it.lag.half_width));
+        let too_much = lags.filter(|it| it.lag.value.abs() > MOST_LAG.max(SURELY * it.lag.half_width));
         too_much.max_by(|a, b| a.lag.value.abs().total_cmp(&b.lag.value.abs()))
     }
 }

@@ -4,8 +4,8 @@ use super::program::ExperimentError;
 use super::takers::Takers;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{
-    CarryOver, LEAST_SLOTS, ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule,
-    Timing, estimate, is_narrow, may_stop,
+    LEAST_SLOTS, ShareCounts, ShareRecord, ShareReport, SlotPlan, SlotRecord, SlotSchedule, Timing, estimate,
+    is_narrow, may_stop,
 };
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,8 +21,6 @@ const JUDGED_NANOS: u64 = 300_000_000;
 const SIGMAS: f64 = 4.0;
 /// Slots of a longer window are not made longer: there would be no time for enough of them.
 const SHORT_WINDOW_MS: u32 = 150;
-/// What is asked at the end of every cycle is to be surer than an interval of 95 %, by so much.
-const SURELY: f64 = 1.5;
 /// Looks come late on a busy machine, and slots end with them: slots that are nearly enough become so in so much of the time.
 pub(super) const LATER: f64 = 1.15;
 /// Fewer slots than this say nothing.
@@ -192,8 +190,7 @@ impl Taking {
     fn end_cycle(&mut self) {
         if !self.record.slots.is_empty() {
             let report = estimate(&self.record, &[]);
-            let feels = |it: &CarryOver| it.lag.value.abs() > SURELY * it.lag.half_width;
-            let is_too_short = report.carry_over.as_ref().is_some_and(feels);
+            let is_too_short = report.carry_over.is_some();
             self.ended |= self.report.as_ref().is_some_and(|before| may_stop(before, &report));
             if self.needs_more(&report) {
                 self.dose = MOST_DOSE;
