@@ -34,6 +34,8 @@ use thiserror::Error;
 
 /// Observing and taking together.
 const LONGEST: Duration = Duration::from_secs(40);
+/// A disk that reads less than this part of what the program reads of storage is not where that comes from.
+const HARDLY_ANY: f64 = 0.05;
 /// Of a smaller file a disk's own memory has all after a moment.
 const LEAST_FILE_BYTES: u64 = 16 << 20;
 /// A read beside the program is as large as its own requests at the disk, within these.
@@ -255,6 +257,12 @@ fn disks(
             candidates.entry(name).or_default().push((path.clone(), pid, position));
         }
     }
+    // A file that moves nothing does not say so where the others are read at positions of their own.
+    let moves = |name: &str| {
+        let counted = flow.observed.host.disks.iter().find(|disk| disk.name == name);
+        counted.is_none_or(|disk| disk.read_bytes_per_second >= HARDLY_ANY * flow.rates.storage_read)
+    };
+    candidates.retain(|name, _| moves(name));
     let mut taken = Vec::new();
     for (name, files) in candidates {
         let opened = files.iter().map(|file| opened(flow.observed, &name, file));
