@@ -104,6 +104,11 @@ impl ReplacingFile {
         Ok(ReplacingFile { path, file })
     }
 
+    /// Gives it its name, where there is nothing of that name yet, not even a link; else `AlreadyExists`.
+    pub fn put_first(self, destination: &Path) -> io::Result<()> {
+        std::fs::hard_link(&self.path, destination)
+    }
+
     /// Gives it its name.
     pub fn put(self, destination: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, destination)

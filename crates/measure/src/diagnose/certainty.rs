@@ -3,7 +3,7 @@
 use super::figures::{Figures, flagged};
 use super::others;
 use super::predict::{DiskLimit, Prediction, are_full, by_rounds, is_far, loses_in_bursts, losses_explain};
-use super::product::EvidenceFigure;
+use super::product::{Bottleneck, EvidenceFigure};
 use crate::measure::statistics::Interval;
 use crate::measure::{CUT_SHORT, LimitedBy, Measurement, Stage, StreamTrial};
 use linerate_facts::usage::CoreUse;
@@ -33,6 +33,28 @@ pub(super) struct Judged {
     pub evidence: Vec<EvidenceFigure>,
     /// Rounds of the path failed, or were interrupted.
     pub cut_short: bool,
+}
+
+impl Judged {
+    /// The share that other programs took of what limits.
+    pub(super) fn others_of(&self, limit: &Bottleneck) -> Option<f64> {
+        let taken = self.others.iter().flat_map(|(_, taken)| taken);
+        let of_limit = taken.filter(|(id, _)| limit.resources.iter().any(|of| kind_of(of) == kind_of(id)));
+        of_limit.map(|(_, share)| *share).reduce(f64::max)
+    }
+
+    /// The same limit, with who else used it.
+    pub(super) fn naming_others(&self, limit: Bottleneck) -> Bottleneck {
+        let is_part = limit.kind != LimitKind::Others && self.others_of(&limit).is_some();
+        let others = self.others.iter().filter(|_| is_part).map(|(sentence, _)| sentence.clone());
+        let sentences = limit.sentences.into_iter().chain(others).collect();
+        Bottleneck::new(limit.kind, limit.resources, sentences, limit.gain)
+    }
+}
+
+/// `disk` of `disk:vda`.
+fn kind_of(id: &str) -> &str {
+    id.split(':').next().unwrap_or_default()
 }
 
 /// Decides.

@@ -29,8 +29,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
 use linerate_model::shares::is_receiver_cpus;
+use linerate_model::verdict::Limit;
 use linerate_model::verdict::thresholds::OTHERS_LIMIT;
-use linerate_model::verdict::{Limit, LimitKind};
 use predict::{Prediction, predict};
 pub use product::*;
 pub(crate) use transfer::transfer_diagnosis;
@@ -61,13 +61,6 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 let inferred = bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins);
                 (judged.verdict, experiment::with_reason(inferred, prediction, &figures))
             };
-            // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
-            let of_others = |limit: &Bottleneck| {
-                let taken = judged.others.iter().flat_map(|(_, taken)| taken);
-                let of_limit =
-                    taken.filter(|(id, _)| limit.resources.iter().any(|of| kind_of(of) == kind_of(id)));
-                of_limit.map(|(_, share)| *share).reduce(f64::max)
-            };
             let measured = experiment::measured(prediction, &figures, &twins, inferred);
             let shares = measured.as_ref().map(|measured| measured.shares.clone()).unwrap_or_default();
             // What is taken from a NIC goes through what nothing is taken from, too.
@@ -80,17 +73,13 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 Some(Limit::ReceiverRateLimit { .. } | Limit::ReceiverInterrupts { .. }) => true,
                 limit => matches!(limit, Some(Limit::Quota { .. } | Limit::Steal { .. })),
             };
-            let is_own = |limit: &Bottleneck| of_others(limit).is_none_or(|share| share < OTHERS_LIMIT);
+            // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
+            let is_own =
+                |limit: &Bottleneck| judged.others_of(limit).is_none_or(|share| share < OTHERS_LIMIT);
             let measured = measured.filter(|measured| !is_untaken && is_own(&measured.bottleneck));
-            let beside_others = |measured: experiment::Measured| {
-                let is_part = measured.bottleneck.kind != LimitKind::Others
-                    && of_others(&measured.bottleneck).is_some();
-                let beside = judged.others.as_ref().filter(|_| is_part);
-                let Bottleneck { kind, resources, mut sentences, gain, .. } = measured.bottleneck;
-                sentences.extend(beside.map(|(sentence, _)| sentence.clone()));
-                (measured.verdict, Bottleneck::new(kind, resources, sentences, gain))
-            };
-            let (verdict, bottleneck) = measured.map_or_else(inferred, beside_others);
+            let (verdict, bottleneck) = measured.map_or_else(inferred, |measured| {
+                (measured.verdict, judged.naming_others(measured.bottleneck))
+            });
             ProtocolDiagnosis {
                 protocol: prediction.protocol,
                 predicted: prediction.bound(),
@@ -134,11 +123,6 @@ pub(crate) fn compared_twins(
     let protocol = goal.first_protocol();
     let prediction = predict(machine, goal, plan, &figures, protocol);
     findings::compared_twins(machine, plan, &figures, &prediction, ratio)
-}
-
-/// `disk` of `disk:vda`.
-fn kind_of(id: &str) -> &str {
-    id.split(':').next().unwrap_or_default()
 }
 
 /// The plan's ceiling, of which a file that somebody edited may hold anything.

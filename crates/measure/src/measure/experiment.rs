@@ -22,7 +22,7 @@ use super::{Stages, transfer};
 use course::Experiment;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
-use linerate_model::plan::schedule::writing_seconds;
+use linerate_model::plan::schedule::{experiment_seconds, writing_seconds};
 use linerate_model::plan::{SourcePlan, WorkerPlan};
 use linerate_model::shares::{Decision, Hopeless, ShareRecord, decide, estimate};
 use linerate_model::verdict::thresholds::FAR_SECONDS;
@@ -40,9 +40,6 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) const NAME: &str = "experiment";
 /// The flow finds its rate in so long.
 const WARM_UP: Duration = Duration::from_millis(800);
-/// What the fewest rounds behind it take, with opening and closing, and the one of each further protocol.
-const ROUNDS_SECONDS: f64 = 8.0;
-const FURTHER_PROTOCOL_SECONDS: f64 = 2.0;
 /// Reads in flight of a program's disk, however small its blocks are.
 const MOST_SMALL_READS: usize = 256;
 /// Streams of the NIC's taker are so many a worker of the flow on that NIC: each gets as much as one of those where the
@@ -70,10 +67,7 @@ fn take(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<Option<ShareRecord
         return Ok(None);
     };
     let spent = writing_seconds(&stages.plan.sources) + clock::since(stages.begin).as_secs_f64();
-    let further = stages.goal.protocols.len().saturating_sub(1) as f64 * FURTHER_PROTOCOL_SECONDS;
-    let left = (stages.goal.budget_seconds - spent - ROUNDS_SECONDS - further).max(0.0);
-    let longest = stages.goal.experiment_seconds().min(left);
-    let window = Duration::from_secs_f64(slots::LATER * longest);
+    let window = Duration::from_secs_f64(slots::LATER * experiment_seconds(stages.goal, spent));
     let windows = WindowSpec { warm_up: WARM_UP, window, repeats: 1 };
     let flow = Flow { windows, ..whole_path(stages, protocol) };
     if flow.workers.is_empty() || stages.stopped() {

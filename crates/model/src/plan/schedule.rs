@@ -64,6 +64,9 @@ const SHORTEST_WARM_UP_SECONDS: f64 = 0.15;
 const REPEATS: u32 = 3;
 /// Fewer rounds have no interval that holds the median in 95 % of all cases.
 pub const LEAST_ROUNDS: u32 = 6;
+/// The fewest rounds with opening and closing, and the one of each further protocol, as default runs took them, seconds.
+const ROUNDS_SECONDS: f64 = 8.0;
+const FURTHER_PROTOCOL_SECONDS: f64 = 2.0;
 /// Fewer have no interval at all.
 pub const FEWEST_ROUNDS: u32 = 3;
 /// More tell nothing that matters.
@@ -258,6 +261,12 @@ pub fn fitting_rounds(goal: &Goal, planned: u32, spent: f64, round_seconds: f64)
     let few = rounds < LEAST_ROUNDS.min(planned);
     let needed = spent + f64::from(LEAST_ROUNDS) * round_seconds;
     (rounds, few.then(|| too_few(rounds, goal.repeats, budget, needed)))
+}
+
+/// What an experiment may take when so much of the budget is spent: the rounds behind it keep their time.
+pub fn experiment_seconds(goal: &Goal, spent: f64) -> f64 {
+    let further = goal.protocols.len().saturating_sub(1) as f64 * FURTHER_PROTOCOL_SECONDS;
+    goal.experiment_seconds().min(goal.budget_seconds - spent - ROUNDS_SECONDS - further).max(0.0)
 }
 
 fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {

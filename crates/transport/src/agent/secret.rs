@@ -5,10 +5,11 @@
 use linerate_facts::failure::Failure;
 use linerate_facts::secret_file::{SecretFileError, read_secret_file};
 use linerate_system::lock;
+use linerate_system::side_file::ReplacingFile;
 use linerate_system::user::own_home;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use subtle::ConstantTimeEq;
@@ -225,18 +226,18 @@ impl Key {
 
     /// Reads a key file, or makes it with mode 0600 where it is absent. True: it was made now.
     pub fn read_or_make_file(path: &Path) -> Result<(Key, bool), Failure> {
+        if path.symlink_metadata().is_ok() {
+            return Ok((Key::read_file(path)?, false));
+        }
         let key = Key::random()?;
-        // O_EXCL: an existing file, or a link that somebody laid there, is never written to.
-        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-            Ok(mut file) => {
-                let written = file.write_all(format!("{}\n", key.to_hex()).as_bytes());
-                written.and_then(|()| file.sync_all()).map_err(|error| {
-                    // A file without a whole key would be refused at the next start: it is ours, so it goes.
-                    let _ = std::fs::remove_file(path);
-                    Failure::Lacks(format!("key file {}: cannot be written: {error}", path.display()))
-                })?;
-                Ok((key, true))
-            }
+        // Whoever waits for it finds no file or a whole key.
+        let made = ReplacingFile::beside(path, 0o600).and_then(|mut new| {
+            new.file.write_all(format!("{}\n", key.to_hex()).as_bytes())?;
+            new.file.sync_all()?;
+            new.put_first(path)
+        });
+        match made {
+            Ok(()) => Ok((key, true)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok((Key::read_file(path)?, false)),
             Err(error) => Err(Failure::Lacks(format!(
                 "key file {}: cannot be made: {error}; name a file in a directory that exists and that you \
@@ -341,12 +342,25 @@ mod tests {
         let directory = directory();
         let path = directory.path().join("key");
         let (made, fresh) = Key::read_or_make_file(&path).expect("a key");
-        assert!(fresh);
         let mode = std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600);
+        assert_eq!((fresh, mode), (true, 0o600));
         let (again, fresh) = Key::read_or_make_file(&path).expect("the key");
-        assert!(!fresh);
-        assert_eq!(made.to_hex(), again.to_hex());
+        assert_eq!((fresh, again.to_hex()), (false, made.to_hex()));
+        assert_eq!(std::fs::read_dir(directory.path()).expect("it").count(), 1, "nothing beside it");
+    }
+
+    /// Programs that begin at once: some of them wait for the file that another makes.
+    #[test]
+    fn a_reader_finds_no_file_or_a_whole_key() {
+        let directory = directory();
+        for path in (0..20).map(|number| directory.path().join(format!("{number}"))) {
+            std::thread::scope(|scope| {
+                scope.spawn(|| Key::read_or_make_file(&path).expect("a key"));
+                while let Err(error) = Key::read_file(&path) {
+                    assert!(error.to_string().contains("not there"), "{error}");
+                }
+            });
+        }
     }
 
     #[test]
@@ -385,12 +399,7 @@ mod tests {
         let secret = "deadbeef".repeat(7);
         for text in ["", "0123", &secret, &"x".repeat(64), &"0".repeat(10_000)] {
             let _ = std::fs::remove_file(&path);
-            let mut file = std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .expect("a file");
+            let mut file = linerate_system::side_file::make(&path).expect("a file");
             file.write_all(text.as_bytes()).expect("text");
             let error = Key::read_or_make_file(&path).expect_err("refused").to_string();
             assert!(error.contains("holds no key") && !error.contains("deadbeef"), "{error}");
@@ -411,7 +420,7 @@ mod tests {
         let (link, target) = (directory.path().join("link"), directory.path().join("target"));
         std::os::unix::fs::symlink(&target, &link).expect("a link");
         assert!(Key::read_or_make_file(&link).is_err());
-        assert!(!target.exists(), "O_EXCL does not follow a link");
+        assert!(!target.exists(), "a link is not followed");
     }
 
     #[test]

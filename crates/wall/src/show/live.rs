@@ -1,4 +1,4 @@
-//! What a screen receives and shows at this moment, for anyone who looks on while it runs.
+//! What a screen receives and shows at this moment, for whoever watches while it runs.
 //!
 //! The screen's thread leaves a new snapshot here a few times a second and does not wait until a reader has drawn it; rates
 //! are of the last second.

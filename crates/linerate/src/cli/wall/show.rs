@@ -212,15 +212,13 @@ fn server(args: &ShowArgs, stop: &Arc<Stop>, output: &Output) -> Result<Option<S
 
 /// The key of a file that the server may not have made yet.
 fn key_in_time(path: &Path, stop: &Stop, output: &Output) -> Result<Key, Failure> {
-    // The server makes the file before it writes its key.
-    let is_made = || path.metadata().is_ok_and(|file| file.len() > 0);
-    if !is_made() {
+    if !path.exists() {
         output.complain(&format!(
             "waits for the key {}, which `linerate wall serve --key-file` makes",
             path.display()
         ));
     }
-    while !is_made() {
+    while !path.exists() {
         if stop.wait(LOOK_FOR_KEY) {
             return Err(Failure::Interrupted);
         }

@@ -10,7 +10,7 @@ use x11rb::protocol::randr::{ConnectionExt as _, MonitorInfo};
 use x11rb::protocol::screensaver::{ConnectionExt as _, State};
 use x11rb::protocol::xproto::{
     AtomEnum, Blanking, ClientMessageEvent, ConnectionExt as _, EventMask, Exposures, ImageFormat,
-    KeyButMask, KeyPressEvent, MapState,
+    KeyPressEvent, MapState,
 };
 use x11rb::rust_connection::RustConnection;
 
@@ -146,17 +146,11 @@ impl Viewer {
         let event = KeyPressEvent {
             response_type: x11rb::protocol::xproto::KEY_PRESS_EVENT,
             detail: key,
-            sequence: 0,
             time: x11rb::CURRENT_TIME,
             root: self.root,
             event: window,
-            child: x11rb::NONE,
-            root_x: 0,
-            root_y: 0,
-            event_x: 0,
-            event_y: 0,
-            state: KeyButMask::default(),
             same_screen: true,
+            ..KeyPressEvent::default()
         };
         self.connection.send_event(false, window, EventMask::KEY_PRESS, event).expect("asked");
         self.connection.flush().expect("sent");
@@ -190,15 +184,12 @@ impl Viewer {
             self.connection.intern_atom(false, name.as_bytes()).expect("asked").reply().expect("it").atom;
         let monitor = MonitorInfo {
             name,
-            primary: false,
-            automatic: false,
             x: left,
-            y: 0,
             width: size.width as u16,
             height: size.height as u16,
             width_in_millimeters: 100,
             height_in_millimeters: 100,
-            outputs: Vec::new(),
+            ..MonitorInfo::default()
         };
         self.connection.randr_set_monitor(self.root, monitor).expect("asked").check().expect("set");
     }

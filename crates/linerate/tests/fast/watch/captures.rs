@@ -107,8 +107,8 @@ fn procfs_files_are_read_to_their_last_line() {
 
 /// A first moment of a recorded machine.
 pub(crate) fn moment_of(root: &Path) -> linerate::watch::Moment {
-    let order = WatchSpec { interval: Duration::from_secs(1), ..WatchSpec::default() };
+    let spec = WatchSpec { interval: Duration::from_secs(1), ..WatchSpec::default() };
     let mut sampler =
-        Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &order).expect("a sampler");
-    MomentBuilder::new("x".into(), &order).moment(&sampler.sample())
+        Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &spec).expect("a sampler");
+    MomentBuilder::new("x".into(), &spec).moment(&sampler.sample())
 }

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// The moment between two states of a tree.
 fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
-    let order = WatchSpec { interval: Duration::from_millis(100), ..WatchSpec::default() };
+    let spec = WatchSpec { interval: Duration::from_millis(100), ..WatchSpec::default() };
     let put = |path: &str, text: &str| {
         let place = root.join(path);
         std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");
         std::fs::write(place, text).expect("a file");
     };
-    let mut sampler = Sampler::start(&Sysroot::at(root).expect("a tree"), &order).expect("a sampler");
-    let mut builder = MomentBuilder::new("x".into(), &order);
+    let mut sampler = Sampler::start(&Sysroot::at(root).expect("a tree"), &spec).expect("a sampler");
+    let mut builder = MomentBuilder::new("x".into(), &spec);
     let first = builder.moment(&sampler.sample());
     assert!(first.interval_ms == 0.0 && first.nics.iter().all(|nic| nic.receive.bytes_per_second.is_none()));
     std::thread::sleep(Duration::from_millis(300));

@@ -124,6 +124,9 @@ fn a_run_with_an_experiment_takes_forty_seconds_in_fewer_rounds() {
             "{schedule:?} {notes:?}"
         );
         assert!(seconds + goal.experiment_seconds() <= budget_seconds, "{seconds}");
+        // Of what is left the rounds behind it, and one of the other protocol, keep ten.
+        let left = [budget_seconds, 28.0, 5.0].map(|left| experiment_seconds(&goal, budget_seconds - left));
+        assert_eq!(left, [goal.experiment_seconds(), 18.0, 0.0]);
     }
     assert_eq!([0, 1, 3, 4, 6].map(|rounds| rounds_of_others(true, rounds)), [0, 1, 1, 4, 6]);
     assert_eq!(rounds_of_others(false, 3), 3);
