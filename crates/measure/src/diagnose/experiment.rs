@@ -11,8 +11,8 @@ use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::ResourceKind;
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::{
-    Decision, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource, Undecided,
-    decide, estimate, planned_id,
+    Decision, PoolShare, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource,
+    Undecided, decide, estimate, planned_id,
 };
 use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
 
@@ -95,8 +95,9 @@ impl SharesVerdict {
         let report = estimate(record, costs);
         let decision = decide(record, &report);
         let raised = report.raised.iter().map(raise_figure);
+        let together = report.pools.iter().map(|pool| pool_figure(&report, pool));
         SharesVerdict {
-            shares: report.resources.iter().map(share_figure).chain(raised).collect(),
+            shares: together.chain(report.resources.iter().map(share_figure)).chain(raised).collect(),
             sentence: share_sentence(record, &report, &decision),
             limit: limit(&report, &decision),
             pools: record.taken.iter().map(|taken| taken.pool.clone()).collect(),
@@ -232,6 +233,21 @@ fn share_figure(one: &ResourceShare) -> ShareFigure {
             ShareFigure { share: Some(share.value), interval: Some([share.low(), share.high()]), ..figure }
         }
         Err(why) => ShareFigure { why: Some(why.to_string()), ..figure },
+    }
+}
+
+/// What like parts have together.
+fn pool_figure(report: &ShareReport, pool: &PoolShare) -> ShareFigure {
+    let members = pool.members.iter().flat_map(|index| report.resources[*index].ids()).cloned().collect();
+    let PoolShare { name, share, taken, .. } = pool;
+    let interval = Some([share.low(), share.high()]);
+    ShareFigure {
+        resource: name.clone(),
+        members,
+        share: Some(share.value),
+        interval,
+        taken: *taken,
+        why: None,
     }
 }
 

@@ -154,7 +154,7 @@ fn is_most(report: &ShareReport) -> bool {
     report.sum.is_some_and(|sum| sum.low() > LIMITS)
 }
 
-/// Beyond doubt, and by so much that both are no tie. Masks are on and off independently of each other, so errors are, too.
+/// Beyond doubt, and by so much that it is not a tie. Masks are on and off independently of each other, so errors are, too.
 fn is_less(share: Estimate, most: Estimate) -> bool {
     most.low() > LIMITS && most.value - share.value - most.half_width.hypot(share.half_width) > MATTERS
 }

@@ -1,7 +1,7 @@
 //! Shares from what was counted: differences within pairs of slots, with the schedule as the instrument for what was
 //! really taken. A disk that slows lowers the flow and the taking together; the schedule knows nothing of it.
 
-use super::fit::{Estimate, Fit};
+use super::fit::{Differences, Estimate, Fit};
 use super::record::{ShareRecord, SlotRecord, TakenResource, TakenUnit};
 use crate::plan::ResourceKind;
 
@@ -19,6 +19,9 @@ const DRIFT_SECONDS: f64 = 3.0;
 const SIDE_EFFECT: f64 = 0.02;
 /// … where the CPUs have this share.
 const SIDE_EFFECT_SHARE: f64 = 0.2;
+
+/// So few pairs that take from all of like parts or from none have a narrow interval by chance.
+const LEAST_WHOLE_PAIRS: usize = 8;
 
 /// What a byte costs the CPUs in a stage alone may be off by this part of it beside the flow, …
 const COST_ERROR: f64 = 0.25;
@@ -108,6 +111,8 @@ pub struct PoolShare {
     /// Indexes of its resources.
     pub members: Vec<usize>,
     pub share: Estimate,
+    /// What was taken of each in the mean, as a part of what the flow uses of it.
+    pub taken: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -159,10 +164,27 @@ struct Experiment<'a> {
     meant: Vec<Vec<f64>>,
 }
 
-/// The fit where what taking costs CPUs counts as taken from these pools of them.
+/// What was taken where what taking costs these pools of CPUs counts as taken from them, too.
 struct Corrected {
-    fit: Fit,
+    real: Vec<Vec<f64>>,
     cpus: Vec<usize>,
+}
+
+/// A fit whose columns are each one part's, or like parts' together.
+struct Fitted<'c> {
+    columns: Vec<Vec<usize>>,
+    raw: Fit,
+    corrected: Option<(Fit, &'c Corrected)>,
+}
+
+impl Fitted<'_> {
+    /// The columns of these parts; none where one of them has a column with others.
+    fn of(&self, parts: &[usize]) -> Option<Vec<usize>> {
+        let is_of = |column: &usize| self.columns[*column].iter().all(|part| parts.contains(part));
+        let columns: Vec<usize> = (0..self.columns.len()).filter(is_of).collect();
+        let held: usize = columns.iter().map(|column| self.columns[*column].len()).sum();
+        (held == parts.len()).then_some(columns)
+    }
 }
 
 impl<'a> Experiment<'a> {
@@ -230,82 +252,125 @@ impl<'a> Experiment<'a> {
         Usage { per_second, taken: if per_second > 0.0 { taken / per_second } else { 0.0 }, arrived }
     }
 
-    /// By differences within pairs, so that what drifts is not in it.
-    fn fit(&self, y: &[f64], real: &[Vec<f64>]) -> Option<Fit> {
-        let differences =
-            |columns: &[Vec<f64>]| columns.iter().map(|column| halves(column)).collect::<Vec<_>>();
-        Fit::of(&halves(y), &differences(real), &differences(&self.meant))
+    fn fit(&self, y: &[f64], real: &[Vec<f64>], columns: &[Vec<usize>], pairs: &[usize]) -> Option<Fit> {
+        let used = |index: usize| self.usage.get(index).map_or(1.0, |usage| usage.per_second);
+        let differences = Differences { columns, pairs, weight: &used };
+        Fit::of(
+            &differences.of(|slot| y[slot]),
+            &differences.by_column(real),
+            &differences.by_column(&self.meant),
+        )
+    }
+
+    fn fitted<'c>(
+        &self,
+        y: &[f64],
+        corrected: Option<&'c Corrected>,
+        columns: &[Vec<usize>],
+        pairs: &[usize],
+    ) -> Option<Fitted<'c>> {
+        let raw = self.fit(y, &self.real, columns, pairs)?;
+        let corrected = corrected.and_then(|it| Some((self.fit(y, &it.real, columns, pairs)?, it)));
+        Some(Fitted { columns: columns.to_vec(), raw, corrected })
     }
 
     fn report(&self, flow: &[f64]) -> ShareReport {
         let level = mean(flow);
         let y: Vec<f64> = flow.iter().map(|rate| rate / level).collect();
-        let fit = if level > 0.0 { self.fit(&y, &self.real) } else { None };
-        let corrected = fit.as_ref().and_then(|fit| self.corrected(fit, &y));
-        let share = |index: usize| {
-            let unknown = self.usage[index].unknown();
-            let fit = unknown.map_or(fit.as_ref().ok_or(NoShare::TooFewSlots), Err)?;
-            Ok(self.share(fit, corrected.as_ref(), &[index]))
+        let pairs: Vec<usize> = (0..if level > 0.0 { self.slots.len() / 2 } else { 0 }).collect();
+        let mut pools = self.pools();
+        let (alone, joined) = (self.columns(&[]), self.columns(&pools));
+        let corrected = self.corrected(&y, &alone, &pairs);
+        // One of like parts that gives up late what is taken of it makes the others unsure. It does not where they are taken
+        // from together, which says nothing of each.
+        let whole: Vec<usize> = pairs.iter().copied().filter(|pair| self.is_whole(*pair, &joined)).collect();
+        let mut fits = vec![(&alone, &pairs)];
+        fits.extend((!pools.is_empty() && whole.len() >= LEAST_WHOLE_PAIRS).then_some((&joined, &whole)));
+        let fitted =
+            |(columns, pairs): (&Vec<_>, &Vec<_>)| self.fitted(&y, corrected.as_ref(), columns, pairs);
+        let fits: Vec<Fitted<'_>> = fits.into_iter().filter_map(fitted).collect();
+        let share = |parts: &[usize]| {
+            let shares = fits.iter().filter_map(|fit| self.share(fit, parts));
+            shares.min_by(|one, other| one.half_width.total_cmp(&other.half_width))
         };
+        pools.retain_mut(|pool| share(&pool.members).map(|all| pool.share = all).is_some());
         let resource = |(index, resource): (usize, &TakenResource)| ResourceShare {
             id: resource.id.clone(),
             members: resource.members.clone(),
             kind: resource.kind,
-            share: share(index),
+            share: self.usage[index]
+                .unknown()
+                .map_or_else(|| share(&[index]).ok_or(NoShare::TooFewSlots), Err),
             taken: self.usage[index].taken,
             arrived: self.usage[index].arrived,
-            rise: self.rise(index, resource),
+            rise: self.rise(index, resource, &alone, &pairs),
             busy: resource.busy,
         };
         let resources: Vec<ResourceShare> = self.record.taken.iter().enumerate().map(resource).collect();
         let known: Vec<usize> =
             (0..resources.len()).filter(|index| resources[*index].share.is_ok()).collect();
-        let gain = |index: usize| fit.as_ref().map(|fit| fit.coefficient(self.usage.len() + index, 1.0, 1));
+        let gain = |index: usize| Some(fits.first()?.raw.sum(&[self.usage.len() + index], 1.0));
         let raised = self.record.raised.iter().enumerate();
-        let whole = |fit| self.share(fit, corrected.as_ref(), &known);
         ShareReport {
             slots: self.slots.len(),
             // Of the difference of two slots.
-            noise: fit.as_ref().map_or(0.0, |fit| fit.noise / std::f64::consts::SQRT_2),
+            noise: fits.first().map_or(0.0, |fit| fit.raw.noise / std::f64::consts::SQRT_2),
             raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
-            pools: fit.as_ref().map_or(Vec::new(), |fit| self.pools(fit, corrected.as_ref(), &known)),
-            sum: fit.as_ref().filter(|_| !known.is_empty()).map(whole),
+            sum: if known.is_empty() { None } else { share(&known) },
             less_cpu_costs: corrected.as_ref().and_then(|it| self.cpu_costs(it, &known)),
             carry_over: self.carry_over(&y),
+            pools,
             resources,
         }
     }
 
-    /// What these have together, less what taking them cost the CPUs.
-    fn share(&self, fit: &Fit, corrected: Option<&Corrected>, columns: &[usize]) -> Estimate {
-        let raw = fit.sum(columns, -1.0);
-        let costs = corrected.and_then(|corrected| Some((corrected, self.cpu_costs(corrected, columns)?)));
-        let Some((corrected, costs)) = costs else { return raw };
+    /// What these have together, less what taking them cost the CPUs; none: the fit does not say.
+    fn share(&self, fitted: &Fitted<'_>, parts: &[usize]) -> Option<Estimate> {
+        let columns = fitted.of(parts)?;
+        let raw = fitted.raw.sum(&columns, -1.0);
+        let costs = fitted.corrected.as_ref();
+        let costs = costs.and_then(|(fit, corrected)| Some((fit, self.cpu_costs(corrected, parts)?)));
+        let Some((fit, costs)) = costs else { return Some(raw) };
         let error = if costs == CpuCosts::Whole { COST_ERROR } else { OWN_COST_ERROR };
-        let share = corrected.fit.sum(columns, -1.0);
+        let share = fit.sum(&columns, -1.0);
         let half_width = share.half_width.hypot(error * (raw.value - share.value));
         let share = Estimate { half_width, ..share };
         // It cannot explain more than there is.
-        if share.high() < 0.0 { Estimate { value: raw.value.min(0.0), ..raw } } else { share }
+        Some(if share.high() < 0.0 { Estimate { value: raw.value.min(0.0), ..raw } } else { share })
     }
 
-    fn pools(&self, fit: &Fit, corrected: Option<&Corrected>, known: &[usize]) -> Vec<PoolShare> {
+    /// Like parts of which each can be taken from; what they have together is not known yet.
+    fn pools(&self) -> Vec<PoolShare> {
         let mut pools: Vec<PoolShare> = Vec::new();
+        let share = Estimate { value: 0.0, half_width: 0.0 };
         for (index, resource) in self.record.taken.iter().enumerate() {
             let Some(name) = &resource.pool else { continue };
             match pools.iter_mut().find(|pool| pool.name == *name) {
                 Some(pool) => pool.members.push(index),
-                None => {
-                    let share = fit.coefficient(index, -1.0, 1);
-                    pools.push(PoolShare { name: name.clone(), members: vec![index], share });
-                }
+                None => pools.push(PoolShare { name: name.clone(), members: vec![index], share, taken: 0.0 }),
             }
         }
-        pools.retain(|pool| {
-            pool.members.len() > 1 && pool.members.iter().all(|member| known.contains(member))
-        });
-        pools.iter_mut().for_each(|pool| pool.share = self.share(fit, corrected, &pool.members));
+        let is_known = |index: &usize| self.usage[*index].unknown().is_none();
+        pools.retain(|pool| pool.members.len() > 1 && pool.members.iter().all(is_known));
+        for pool in &mut pools {
+            pool.taken = mean(&pool.members.iter().map(|index| self.usage[*index].taken).collect::<Vec<_>>());
+        }
         pools
+    }
+
+    /// Each part's own, but of like parts one.
+    fn columns(&self, pools: &[PoolShare]) -> Vec<Vec<usize>> {
+        let of = |index: usize| match pools.iter().find(|pool| pool.members.contains(&index)) {
+            Some(pool) => (pool.members[0] == index).then(|| pool.members.clone()),
+            None => Some(vec![index]),
+        };
+        (0..self.real.len()).filter_map(of).collect()
+    }
+
+    /// The pair's slots take from all of like parts, or from none.
+    fn is_whole(&self, pair: usize, columns: &[Vec<usize>]) -> bool {
+        let is_on = |index: &usize| Self::is_on(self.slots[2 * pair], *index);
+        columns.iter().all(|parts| parts.iter().all(|index| is_on(index) == is_on(&parts[0])))
     }
 
     /// Pools of CPUs that the flow uses, here and at its receivers.
@@ -355,8 +420,9 @@ impl<'a> Experiment<'a> {
     }
 
     /// A second reading where CPUs matter: what takers of bytes cost them counts as taken from them, too.
-    fn corrected(&self, fit: &Fit, y: &[f64]) -> Option<Corrected> {
-        let matters = |cpu: &usize| fit.coefficient(*cpu, -1.0, 1).value > SIDE_EFFECT_SHARE;
+    fn corrected(&self, y: &[f64], columns: &[Vec<usize>], pairs: &[usize]) -> Option<Corrected> {
+        let fit = self.fit(y, &self.real, columns, pairs)?;
+        let matters = |cpu: &usize| fit.sum(&[*cpu], -1.0).value > SIDE_EFFECT_SHARE;
         let cpus: Vec<usize> = self.cpus().filter(matters).collect();
         let mut real = self.real.clone();
         for cpu in &cpus {
@@ -365,17 +431,22 @@ impl<'a> Experiment<'a> {
                 real[*cpu].iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost);
             }
         }
-        let fit = if cpus.is_empty() { None } else { self.fit(y, &real) };
-        fit.map(|fit| Corrected { fit, cpus })
+        (!cpus.is_empty()).then_some(Corrected { real, cpus })
     }
 
-    fn rise(&self, index: usize, resource: &TakenResource) -> Option<Estimate> {
+    fn rise(
+        &self,
+        index: usize,
+        resource: &TakenResource,
+        columns: &[Vec<usize>],
+        pairs: &[usize],
+    ) -> Option<Estimate> {
         let usage = &self.usage[index];
         if resource.unit != TakenUnit::Bytes || usage.unknown().is_some() {
             return None;
         }
         let used = self.rates(|slot| at(&slot.counted.used, index) / usage.per_second);
-        self.fit(&used, &self.real).map(|fit| fit.coefficient(index, 1.0, 1))
+        self.fit(&used, &self.real, columns, pairs).map(|fit| fit.sum(&[index], 1.0))
     }
 
     /// The largest effect on the slot after, where there is one beyond doubt. Pairs would hide it (the second slot of a
@@ -412,9 +483,4 @@ fn at(amounts: &[u64], index: usize) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// First − second of each pair.
-fn halves(values: &[f64]) -> Vec<f64> {
-    values.chunks_exact(2).map(|pair| pair[0] - pair[1]).collect()
 }

@@ -39,6 +39,33 @@ impl Estimate {
     }
 }
 
+/// First − second slot of these pairs, so that what drifts is in none of them.
+pub(super) struct Differences<'a> {
+    /// Which values a column is the mean of, as heavy as each weighs.
+    pub columns: &'a [Vec<usize>],
+    pub pairs: &'a [usize],
+    pub weight: &'a dyn Fn(usize) -> f64,
+}
+
+impl Differences<'_> {
+    pub(super) fn of(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
+        self.pairs.iter().map(|pair| value(2 * pair) - value(2 * pair + 1)).collect()
+    }
+
+    pub(super) fn by_column(&self, values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        let mean = |parts: &[usize], slot: usize| {
+            let weighted = parts.iter().map(|at| values[*at][slot] * (self.weight)(*at)).sum::<f64>();
+            weighted / parts.iter().map(|at| (self.weight)(*at)).sum::<f64>()
+        };
+        let column = |parts: &Vec<usize>| match parts.as_slice() {
+            // Of what is not used at all the weight is nothing.
+            [one] => self.of(|slot| values[*one][slot]),
+            parts => self.of(|slot| mean(parts, slot)),
+        };
+        self.columns.iter().map(column).collect()
+    }
+}
+
 /// Coefficients with their covariance.
 pub(super) struct Fit {
     coefficients: Vec<f64>,

@@ -2,7 +2,7 @@
 //! what is taken in which slot: pairs of a mask and its complement, next to each other in random order, so that what
 //! drifts falls out of their difference and each slot informs every share.
 
-use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, TARGET_HALF_WIDTH, Timing};
+use super::record::{LEAST_SLOTS, NoiseReport, ShareCounts, ShareRecord, TARGET_HALF_WIDTH, Timing};
 use linerate_facts::random::Random;
 
 /// Of a flow that shows a period, or whose CPUs are taken from (threads are moved to others first).
@@ -27,8 +27,8 @@ const LONGEST_WINDOW_MS: u32 = 2000;
 const WORTH_IT: f64 = 0.8;
 /// Longer windows are not worth less settling than this part of a disk's queue.
 const MOST_OF_QUEUE: f64 = 0.8;
-/// A share that is known no better than this says nothing: 1 could not be told apart from a half.
-const HOPELESS_HALF_WIDTH: f64 = 0.3;
+/// A share that is known no better than this says nothing: 1 could hardly be told apart from a half.
+const HOPELESS_HALF_WIDTH: f64 = 0.4;
 /// Ticks that say something of a flow.
 const LEAST_TICKS: usize = 24;
 /// A flow that varies less than this from tick to tick has no period that matters.
@@ -37,6 +37,8 @@ const LEAST_PERIODIC: f64 = 0.02;
 const REPEATS: f64 = 0.6;
 /// Ticks of the longest period that is looked for.
 const LONGEST_LAG: usize = 40;
+/// Bursts of one period.
+const MOST_BURSTS: u32 = 6;
 /// Averaging times of the curve.
 const CURVE_MS: [u32; 10] = [50, 100, 150, 200, 300, 400, 500, 800, 1200, 2000];
 
@@ -73,7 +75,7 @@ pub struct ObservedFlow<'a> {
 pub enum Hopeless {
     /// Nothing flowed, or too few ticks were counted.
     NoFlow,
-    /// The flow varies by `noise` from one window to the next, whatever its length: even ± 0.3 would not be known
+    /// The flow varies by `noise` from one window to the next, whatever its length: even ± 0.4 would not be known
     /// within the budget, ± 0.15 after so many seconds.
     Noisy { noise: f64, seconds: f64, budget_seconds: f64 },
     /// The fewest slots that decide anything take longer, where one takes so long, also because the flow repeats itself
@@ -96,10 +98,27 @@ pub fn timing(flow: &ObservedFlow<'_>) -> (NoiseReport, Result<Timing, Hopeless>
     let Some(curve) = FlowCurve::of(flow.ticks) else {
         return (NoiseReport::default(), Err(Hopeless::NoFlow));
     };
-    let period_ms = flow.period_ms.filter(|period| *period > 0).or_else(|| curve.period_ms());
-    let least_settling_ms = settling_ms(flow, period_ms, &curve);
+    if let Some(period_ms) = flow.period_ms.filter(|period| *period > 0) {
+        return timing_of(flow, &curve, Some(period_ms));
+    }
+    let period_ms = curve.period_ms();
+    let of_period = timing_of(flow, &curve, period_ms);
+    // The bursts of a throttle are uneven, and their pattern repeats itself more slowly than they come.
+    let is_too_long = matches!(of_period.1, Err(Hopeless::TooLong { .. }));
+    let bursts_ms = period_ms.filter(|_| is_too_long).and_then(|period| curve.bursts_ms(period));
+    let of_bursts = bursts_ms.map(|bursts| timing_of(flow, &curve, Some(bursts)));
+    of_bursts.filter(|(_, chosen)| chosen.is_ok()).unwrap_or(of_period)
+}
+
+/// The same, where the flow repeats itself every so often.
+fn timing_of(
+    flow: &ObservedFlow<'_>,
+    curve: &FlowCurve,
+    period_ms: Option<u32>,
+) -> (NoiseReport, Result<Timing, Hopeless>) {
+    let least_settling_ms = settling_ms(flow, period_ms, curve);
     let queue_ms = milliseconds(flow.queue_seconds);
-    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, &curve, least));
+    let [best, least] = LEAST_WINDOWS.map(|least| shortest_window_ms(flow, period_ms, curve, least));
     // The longest that leaves time for the fewest slots.
     let fitting_ms = |window_ms: u32| {
         let slot_ms = flow.budget_seconds.max(0.0) * 1e3 / LEAST_SLOTS as f64;
@@ -168,7 +187,8 @@ fn shortest_window_ms(
                 .map_or(0.0, |step| TAKEN_STEPS * step as f64 / (flow.dose * bytes_per_second));
             milliseconds(taken.max(WINDOW_TICKS * curve.tick_seconds)).clamp(SHORT_WINDOW_MS, least.ms)
         },
-        |period| period.saturating_mul(least.periods).max(least.ms),
+        // Periods that are nearly as long as that need no further one.
+        |period| period.saturating_mul(least.periods).max(least.ms - least.ms / 20),
     );
     let least = [steps, round_trips].into_iter().flatten().fold(shortest, u32::max);
     let unit = period_ms.unwrap_or(WINDOW_STEP_MS);
@@ -245,8 +265,7 @@ impl FlowCurve {
 
     /// The period in which the flow repeats itself, if it does.
     fn period_ms(&self) -> Option<u32> {
-        let mean = self.sums[self.count()] / self.count() as f64;
-        let off: Vec<f64> = self.sums.windows(2).map(|sums| (sums[1] - sums[0]) / mean - 1.0).collect();
+        let off = self.off();
         let variance = off.iter().map(|value| value * value).sum::<f64>() / off.len() as f64;
         if variance < LEAST_PERIODIC.powi(2) {
             return None;
@@ -263,15 +282,26 @@ impl FlowCurve {
             let is_peak = alike[*lag] >= alike[lag - 1] && alike[*lag] >= alike[lag + 1];
             is_peak && alike[*lag] >= REPEATS && alike[*lag] - lowest >= REPEATS
         })?;
-        Some(self.finer_period_ms(&off, lag))
+        let tick_ms = self.tick_seconds * 1e3;
+        // Of all periods about so many ticks: one that is not a whole number of ticks drifts against them. A wave of less
+        // than two ticks looks like one of more.
+        let (from, to) = ((lag as f64 - 0.5).max(2.0) * tick_ms, (lag as f64 + 0.5) * tick_ms);
+        let periods = (from.ceil() as u32).max(1)..=to.floor() as u32;
+        Some(self.strongest_of(periods).unwrap_or((lag as f64 * tick_ms).round() as u32))
     }
 
-    /// Of all periods about so many ticks the one whose wave is the strongest: a period that is not a whole number of
-    /// ticks drifts against them.
-    fn finer_period_ms(&self, off: &[f64], lag: usize) -> u32 {
-        let tick_ms = self.tick_seconds * 1e3;
-        let strength = |period: u32| {
-            let angle = |tick: usize| std::f64::consts::TAU * tick as f64 * tick_ms / f64::from(period);
+    /// The strongest wave of which the period is a whole number.
+    fn bursts_ms(&self, period_ms: u32) -> Option<u32> {
+        let shortest_ms = (3.0 * self.tick_seconds * 1e3) as u32;
+        let parts = (2..=MOST_BURSTS).map(|parts| (f64::from(period_ms) / f64::from(parts)).round() as u32);
+        self.strongest_of(parts.filter(|bursts| *bursts >= shortest_ms))
+    }
+
+    /// The period whose wave is the strongest.
+    fn strongest_of(&self, periods: impl Iterator<Item = u32>) -> Option<u32> {
+        let (off, tick_ms) = (self.off(), self.tick_seconds * 1e3);
+        let strength = |period: &u32| {
+            let angle = |tick: usize| std::f64::consts::TAU * tick as f64 * tick_ms / f64::from(*period);
             let (mut even, mut odd) = (0.0, 0.0);
             for (tick, value) in off.iter().enumerate() {
                 even += value * angle(tick).cos();
@@ -279,11 +309,13 @@ impl FlowCurve {
             }
             even.hypot(odd)
         };
-        // A wave of less than two ticks looks like one of more.
-        let (from, to) = ((lag as f64 - 0.5).max(2.0) * tick_ms, (lag as f64 + 0.5) * tick_ms);
-        let periods = (from.ceil() as u32).max(1)..=to.floor() as u32;
-        let strongest = periods.max_by(|a, b| strength(*a).total_cmp(&strength(*b)));
-        strongest.unwrap_or((lag as f64 * tick_ms).round() as u32)
+        periods.max_by(|a, b| strength(a).total_cmp(&strength(b)))
+    }
+
+    /// How far each tick is off the mean, as a part of it.
+    fn off(&self) -> Vec<f64> {
+        let mean = self.sums[self.count()] / self.count() as f64;
+        self.sums.windows(2).map(|sums| (sums[1] - sums[0]) / mean - 1.0).collect()
     }
 }
 
@@ -301,19 +333,38 @@ pub struct SlotPlan {
 pub struct SlotSchedule {
     timing: Timing,
     columns: usize,
+    /// Columns of like parts, which every second cycle takes from together: what they have together is known better by that
+    /// than by the sum of what each has, with as many errors.
+    pools: Vec<u32>,
+    joins: bool,
     random: Random,
 }
 
 impl SlotSchedule {
     /// For so many takers and raised settings together, at most 31. The same seed gives the same sequence.
     pub fn new(timing: Timing, columns: usize, seed: u64) -> Self {
-        SlotSchedule { timing, columns: columns.min(MOST_COLUMNS), random: Random::new(seed) }
+        let (columns, random) = (columns.min(MOST_COLUMNS), Random::new(seed));
+        SlotSchedule { timing, columns, pools: Vec::new(), joins: false, random }
+    }
+
+    /// For what this record takes from and raises.
+    pub fn of(record: &ShareRecord, seed: u64) -> Self {
+        let mut schedule = SlotSchedule::new(record.timing, record.taken.len() + record.raised.len(), seed);
+        let name = |column: usize| record.taken.get(column).and_then(|taken| taken.pool.as_ref());
+        let alike = |column: usize| (0..schedule.columns).filter(move |other| name(*other) == name(column));
+        let is_first = |column: &usize| name(*column).is_some() && alike(*column).next() == Some(*column);
+        let pools = (0..schedule.columns).filter(is_first);
+        schedule.pools = pools.map(|first| alike(first).map(|column| 1 << column).sum()).collect();
+        schedule
     }
 
     /// The slots until shares may be looked at next: whole pairs, 16 slots for up to 7 columns.
     pub fn next_cycle(&mut self) -> Vec<SlotPlan> {
+        let masks = self.hadamard();
         let all = (1u32 << self.columns) - 1;
-        let mut pairs: Vec<[u32; 2]> = self.hadamard().into_iter().map(|mask| [mask, all & !mask]).collect();
+        let asked = |mask| if self.joins { self.together(mask) } else { mask };
+        let mut pairs: Vec<[u32; 2]> = masks.into_iter().map(asked).map(|mask| [mask, all & !mask]).collect();
+        self.joins = !self.joins;
         self.shuffle(&mut pairs);
         let mut slots = Vec::with_capacity(2 * pairs.len());
         for mut pair in pairs {
@@ -322,6 +373,15 @@ impl SlotSchedule {
             slots.extend(pair.map(|mask| SlotPlan { mask, unused_ms: unused_ms() }));
         }
         slots
+    }
+
+    /// Like parts are all taken from, or none of them, as the first is.
+    fn together(&self, mask: u32) -> u32 {
+        let join = |mask: u32, pool: &u32| match mask & pool & pool.wrapping_neg() {
+            0 => mask & !pool,
+            _ => mask | pool,
+        };
+        self.pools.iter().fold(mask, join)
     }
 
     /// Masks by the rows of Sylvester's matrix: each column is on in half of the rows, each two columns are both on in

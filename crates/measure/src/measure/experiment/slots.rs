@@ -69,7 +69,7 @@ impl Taking {
     ) -> Self {
         let observed = ((undisturbed * JUDGED_NANOS as f64 * 1e-9) as u64, JUDGED_NANOS);
         Taking {
-            schedule: schedule(&record, seed),
+            schedule: SlotSchedule::of(&record, seed),
             judged: vec![[(0, 0), observed]; active.len()],
             record,
             active,
@@ -157,7 +157,7 @@ impl Taking {
     /// What was counted in its window.
     fn keep(&mut self, slot: &Slot) {
         let Some(cut) = SlotRecord::cut(slot.plan.mask, &slot.ticks, &self.record.timing) else { return };
-        // What more workers of the flow's own cost it is no harm by a taker.
+        // What more workers of the flow's own cost it is not harm by a taker.
         if cut.mask >> self.active.len() == 0 {
             self.judge(&cut);
         }
@@ -166,7 +166,7 @@ impl Taking {
 
     /// A flow that lost much of its rate is spared.
     fn judge(&mut self, slot: &SlotRecord) {
-        // What a window changes by itself is no harm.
+        // What a window changes by itself is not harm.
         let most_lost = MOST_LOST.max(self.dose + SIGMAS * self.record.noise.at_window).min(1.0);
         for (column, moved) in self.judged.iter_mut().enumerate() {
             let is_on = slot.mask >> column & 1 == 1;
@@ -212,7 +212,7 @@ impl Taking {
         // Any number will do.
         let seed = self.record.slots.drain(..).map(|slot| slot.counted.flow.iter().sum::<u64>() % 1000).sum();
         (self.report, self.ended) = (None, self.is_harmed);
-        self.schedule = schedule(&self.record, seed);
+        self.schedule = SlotSchedule::of(&self.record, seed);
     }
 
     /// The shares are not known well enough, and the flow loses so little that twice as much does no harm.
@@ -239,10 +239,6 @@ impl Taking {
 /// What is taken of one resource: of its host's CPUs an agent takes no more than a tenth.
 pub(super) fn part_of(dose: f64, kind: ResourceKind) -> f64 {
     if kind == ResourceKind::Receiver { dose.min(DOSE) } else { dose }
-}
-
-fn schedule(record: &ShareRecord, seed: u64) -> SlotSchedule {
-    SlotSchedule::new(record.timing, record.taken.len() + record.raised.len(), seed)
 }
 
 #[cfg(test)]

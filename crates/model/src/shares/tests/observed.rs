@@ -69,6 +69,8 @@ fn what_is_known_of_the_flow_makes_slots_longer() {
     assert_eq!(times(&queued(0.17)), (170, 400, Some(100)));
     assert_eq!(times(&queued(0.25)), (206, 400, Some(100)));
     assert_eq!(times(&queued(0.42)), (318, 300, Some(100)));
+    let nearly = ObservedFlow { period_ms: Some(99), budget_seconds: 21.0, ..steady.clone() };
+    assert_eq!(times(&nearly), (100, 396, Some(99)));
     let periods = ObservedFlow { period_ms: Some(170), budget_seconds: 25.0, ..steady.clone() };
     assert_eq!(times(&periods), (170, 510, Some(170)));
     let far = timing(&ObservedFlow { round_trip_seconds: Some(0.2), ..steady });
@@ -87,6 +89,17 @@ fn a_shaper_shows_its_period() {
     assert_eq!(window_ms % period_ms.unwrap_or(1), 0);
 }
 
+/// Slices of a throttle every 100 ms, each fifth of which holds more: there is no time for slots of fifteen slices.
+#[test]
+fn uneven_bursts_are_measured_by_the_burst() {
+    let mut dice = Dice::new(5);
+    let sizes = [4.0, 1.0, 1.0, 1.0, 1.0];
+    let uneven =
+        ticks(|index| if index % 4 == 0 { sizes[index / 4 % 5] } else { 0.0 } + 0.02 * dice.normal());
+    let (_, _, period_ms) = times(&ObservedFlow { dose: 0.2, budget_seconds: 60.0, ..flow(&uneven) });
+    assert!(period_ms.is_some_and(|period| (99..=101).contains(&period)), "{period_ms:?}");
+}
+
 #[test]
 fn edge_noise_makes_the_window_longer_and_wandering_is_hopeless() {
     // Steps of uneven length: noise falls with the length of the window, not with its root.
@@ -96,7 +109,7 @@ fn edge_noise_makes_the_window_longer_and_wandering_is_hopeless() {
     let (mut dice, mut level) = (Dice::new(4), 0.0f64);
     let wandering = ticks(|_| {
         level += 0.4 * dice.normal();
-        1.0 + level.sin() / 2.0
+        1.0 + level.sin() / 1.4
     });
     let (noise, hopeless) = timing(&flow(&wandering));
     let Err(Hopeless::Noisy { seconds, budget_seconds, .. }) = hopeless else { panic!("{hopeless:?}") };

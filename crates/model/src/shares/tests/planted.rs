@@ -24,18 +24,32 @@ struct Planted {
     /// Part of the slots in which a neighbour takes a third of the flow.
     bursts: f64,
     cycles: usize,
+    /// So many of the first are like parts.
+    alike: usize,
     seed: u64,
 }
 
 impl Planted {
     fn new(shares: &[f64], noise: f64, seed: u64) -> Self {
         let shares = shares.to_vec();
-        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, cycles: 2, seed }
+        Planted { shares, gain: None, noise, arrives: 1.0, late: 0.0, bursts: 0.0, cycles: 2, alike: 0, seed }
     }
 
     fn record(&self) -> ShareRecord {
-        let columns = self.shares.len() + usize::from(self.gain.is_some());
-        let mut schedule = SlotSchedule::new(TIMING, columns, self.seed);
+        let raised = self.gain.map(|_| RaisedSetting { id: "reads-in-flight".into(), from: 1, to: 2 });
+        let pool = |index: usize| (index < self.alike).then(|| "nics".to_string());
+        let part = |index| TakenResource { pool: pool(index), ..taken_resource(index) };
+        let record = ShareRecord {
+            taken: (0..self.shares.len()).map(part).collect(),
+            raised: raised.into_iter().collect(),
+            subflows: vec!["all".into()],
+            timing: TIMING,
+            ..ShareRecord::default()
+        };
+        ShareRecord { slots: self.slots(SlotSchedule::of(&record, self.seed)), ..record }
+    }
+
+    fn slots(&self, mut schedule: SlotSchedule) -> Vec<SlotRecord> {
         let plans: Vec<SlotPlan> = (0..self.cycles).flat_map(|_| schedule.next_cycle()).collect();
         let (mut dice, mut before) = (Dice::new(self.seed ^ 0x5eed), 0.0);
         let slots = plans.iter().enumerate().map(|(slot, plan)| {
@@ -70,16 +84,7 @@ impl Planted {
             };
             SlotRecord { mask: plan.mask, counted }
         });
-        let slots = slots.collect();
-        let raised = self.gain.map(|_| RaisedSetting { id: "reads-in-flight".into(), from: 1, to: 2 });
-        ShareRecord {
-            taken: (0..self.shares.len()).map(taken_resource).collect(),
-            raised: raised.into_iter().collect(),
-            subflows: vec!["all".into()],
-            timing: TIMING,
-            slots,
-            ..ShareRecord::default()
-        }
+        slots.collect()
     }
 
     fn decision(&self) -> Decision {
@@ -166,6 +171,30 @@ fn two_that_share_it_are_a_tie_and_nothing_full_is_that() {
     assert_eq!(decision(&[0.4, 0.0, 0.0]), Decision::Undecided(Undecided::Incomplete));
     let wide = Planted::new(&[0.5, 0.0, 0.0], 0.05, 3).decision();
     assert!(matches!(wide, Decision::Undecided(Undecided::Wide(_))), "{wide:?}");
+}
+
+/// Like parts that are taken from together in every second pair: their share is known better, each one's a little less.
+#[test]
+fn what_like_parts_have_together_is_known_better() {
+    let planted = |alike, seed| Planted { alike, ..Planted::new(&[0.25, 0.25, 0.25, 0.25, 0.0], 0.03, seed) };
+    let width = |seed, schedule: SlotSchedule| {
+        let planted = planted(4, seed);
+        let record = ShareRecord { slots: planted.slots(schedule), ..planted.record() };
+        let report = estimate(&record, &[]);
+        (report.pools[0].share, share(&report, 0).half_width, decide(&record, &report))
+    };
+    let of = |seed| width(seed, SlotSchedule::of(&planted(4, seed).record(), seed));
+    let independent = |seed| width(seed, SlotSchedule::new(TIMING, 5, seed));
+    let mean = |of: &dyn Fn(u64) -> f64| (0..100).map(of).sum::<f64>() / 100.0;
+    let together = mean(&|seed| of(seed).0.half_width) / mean(&|seed| independent(seed).0.half_width);
+    let each = mean(&|seed| of(seed).1) / mean(&|seed| independent(seed).1);
+    assert!(together < 0.8 && each < 1.4, "{together} {each}");
+    let held = mean(&|seed| f64::from(u8::from(holds(of(seed).0, 1.0))));
+    assert!((0.9..=1.0).contains(&held), "{held}");
+    let is_measured = |decision| decision == Decision::Measured(ShareLimit::Pool(0));
+    let measured = |of: &dyn Fn(u64) -> Decision| (0..100).filter(|seed| is_measured(of(*seed))).count();
+    let counts = [measured(&|seed| of(seed).2), measured(&|seed| independent(seed).2)];
+    assert!(counts[0] >= counts[1] + 25, "{counts:?}");
 }
 
 #[test]

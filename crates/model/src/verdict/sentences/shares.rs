@@ -13,18 +13,20 @@ use std::fmt::{Display, Formatter, Result};
 pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Decision) -> String {
     match decision {
         Decision::Measured(ShareLimit::Resource(index)) => {
-            let it = match &report.resources[*index] {
+            let resource = &report.resources[*index];
+            let it = match resource {
                 several if several.ids().len() > 1 => "each",
                 one if one.kind == ResourceKind::Receiver => "them",
                 _ => "it",
             };
-            format!("The bottleneck is {}: {}.", name(report, *index), costs(report, &[*index], it))
+            let cost = resource.share.ok().map(|share| cost(resource.taken, it, share));
+            let costs = costs(report, &[*index], cost.into_iter().collect());
+            format!("The bottleneck is {}: {costs}.", name(report, *index))
         }
         Decision::Measured(ShareLimit::Pool(index)) => {
             let pool = &report.pools[*index];
-            let (names, share) = (names(report, &pool.members), within(pool.share, 1.0, ""));
-            let costs = costs(report, &pool.members, "");
-            format!("The bottleneck is {names} together (share {share}): {costs}.")
+            let costs = costs(report, &pool.members, vec![cost(pool.taken, "each", pool.share)]);
+            format!("The bottleneck is {} together: {costs}.", names(report, &pool.members))
         }
         Decision::Measured(ShareLimit::Setting(index)) => match record.raised.get(*index) {
             Some(setting) => {
@@ -37,26 +39,34 @@ pub fn share_sentence(record: &ShareRecord, report: &ShareReport, decision: &Dec
         },
         Decision::Tie(indexes) => {
             let names = names(report, indexes);
-            format!("The bottleneck is {names} together: {}. All must be raised.", costs(report, indexes, ""))
+            let costs = costs(report, indexes, each(report, indexes.iter().copied()));
+            format!("The bottleneck is {names} together: {costs}. All must be raised.")
         }
-        Decision::NothingFull => format!("Nothing that was taken from is full: {}.", costs(report, &[], "")),
+        Decision::NothingFull => {
+            format!("Nothing that was taken from is full: {}.", costs(report, &[], Vec::new()))
+        }
         Decision::Undecided(why) => format!("Not measured: {}.", undecided(report, why)),
     }
 }
 
-/// `10 % of it taken cost the flow 9.6 ± 0.9 %; 10 % of the CPU 0.4 ± 0.8 %, 10 % of NIC eth0 0.1 ± 0.5 %`: first those
-/// that are named before, a single one as `it`.
-fn costs(report: &ShareReport, first: &[usize], it: &str) -> String {
-    let cost = |index: usize| {
-        let resource = &report.resources[index];
-        let cost = within(resource.share.ok()?, 100.0 * resource.taken, " %");
-        let name = if first == [index] { it.to_string() } else { name(report, index) };
-        Some((format!("{} of {name}", percent(resource.taken)), cost))
-    };
-    let others = (0..report.resources.len()).filter(|index| !first.contains(index));
-    let parts =
-        [first.iter().copied().filter_map(cost).collect(), others.filter_map(cost).collect::<Vec<_>>()];
-    let groups = parts.iter().filter(|group| !group.is_empty()).enumerate().map(|(group, costs)| {
+/// `10 % of it` and `9.6 ± 0.9 %`.
+fn cost(taken: f64, of: &str, share: Estimate) -> (String, String) {
+    (format!("{} of {of}", percent(taken)), within(share, 100.0 * taken, " %"))
+}
+
+/// The same of each that has a share, by its name.
+fn each(report: &ShareReport, indexes: impl Iterator<Item = usize>) -> Vec<(String, String)> {
+    let known = |index: usize| Some((index, &report.resources[index], report.resources[index].share.ok()?));
+    let costs = indexes.filter_map(known);
+    costs.map(|(index, resource, share)| cost(resource.taken, &name(report, index), share)).collect()
+}
+
+/// `10 % of it taken cost the flow 9.6 ± 0.9 %; 10 % of the CPU 0.4 ± 0.8 %, 10 % of NIC eth0 0.1 ± 0.5 %`: first that of
+/// those which are named before.
+fn costs(report: &ShareReport, named: &[usize], first: Vec<(String, String)>) -> String {
+    let others = each(report, (0..report.resources.len()).filter(|index| !named.contains(index)));
+    let groups = [first, others].into_iter().filter(|group| !group.is_empty()).enumerate();
+    let groups = groups.map(|(group, costs)| {
         let verb = |index| if (group, index) == (0, 0) { "taken cost the flow " } else { "" };
         let words =
             costs.iter().enumerate().map(|(index, (part, cost))| format!("{part} {}{cost}", verb(index)));
@@ -114,7 +124,16 @@ fn undecided(report: &ShareReport, why: &Undecided) -> String {
             share(index)
         ),
         Undecided::Wide(indexes) => {
-            let shares: Vec<String> = indexes.iter().map(share).collect();
+            // Of like parts it is what they have together that does not decide.
+            let alike = |index: &usize| report.pools.iter().find(|pool| pool.members.contains(index));
+            let of = |index: &usize| match alike(index) {
+                Some(pool) => {
+                    format!("{} together ({})", names(report, &pool.members), within(pool.share, 1.0, ""))
+                }
+                None => share(index),
+            };
+            let mut shares: Vec<String> = indexes.iter().map(of).collect();
+            shares.dedup();
             let shares = listed(&shares.iter().map(String::as_str).collect::<Vec<_>>(), 4);
             format!("in this time the share of {shares} is not known well enough")
         }
@@ -215,6 +234,7 @@ mod tests {
             name: "md0".into(),
             members: vec![0, 1],
             share: Estimate { value: 0.9, half_width: 0.1 },
+            taken: 0.1,
         }];
         let raised = vec![RaiseEffect { id: "reads-in-flight".into(), gain: estimate(0.3) }];
         ShareReport {
@@ -265,7 +285,8 @@ mod tests {
         );
         assert_eq!(
             sentence(Decision::Measured(ShareLimit::Pool(0))),
-            format!("The bottleneck is disk vda and the CPU together (share 0.90 ± 0.10): {both}.")
+            "The bottleneck is disk vda and the CPU together: 10 % of each taken cost the flow 9.0 ± 1.0 %; 10 % of NIC eth0 \
+             0.0 ± 0.5 %."
         );
         let all = "10 % of disk vda taken cost the flow 9.6 ± 0.9 %, ";
         assert_eq!(
@@ -295,8 +316,9 @@ mod tests {
             (Undecided::CheapTaker(0), "disk vda (0.96 ± 0.09) moved more"),
             (
                 Undecided::Wide(vec![0, 1]),
-                "share of disk vda (0.96 ± 0.09) and the CPU (0.04 ± 0.08) is not known",
+                "share of disk vda and the CPU together (0.90 ± 0.10) is not known",
             ),
+            (Undecided::Wide(vec![0, 2]), "together (0.90 ± 0.10) and NIC eth0 () is not known"),
             (Undecided::WideSetting(0), "more reads in flight (30.0 ± 2.0 %)"),
             (Undecided::Incomplete, "together (0.40 ± 0.02) explain only a part"),
         ];
