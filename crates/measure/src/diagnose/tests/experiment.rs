@@ -47,6 +47,18 @@ fn what_loses_all_that_is_taken_is_the_bottleneck_whatever_the_stages_say() {
     }
 }
 
+/// Other programs used the disk while it was measured, so that the NIC behind it is all that a prediction could be of.
+#[test]
+fn nothing_is_predicted_of_a_flow_whose_limit_is_known_at_least() {
+    let mut case = disk_of_300();
+    let disks = case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk);
+    disks.for_each(|figure| figure.lower_bound = true);
+    let found = diagnosed(case, record(1.0, 0.0, 2));
+    assert_eq!((found.bottleneck.kind, found.achieved.of_predicted), (LimitKind::Disk, 0.0));
+    let why = found.predicted.bytes_per_second.why().expect("a reason");
+    assert!(why.starts_with("of disk loop0 only a least is known: measured ≥ "), "{why}");
+}
+
 #[test]
 fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
     let nic = Lab { disks: vec![300.0], nics: vec![123.7], ..Lab::default() };
