@@ -167,7 +167,7 @@ fn page_faults(flow: &ProgramFlow<'_>) -> Option<Finding> {
 fn same_file(flow: &ProgramFlow<'_>) -> Option<Finding> {
     let mut readers: BTreeMap<&Path, BTreeSet<u32>> = BTreeMap::new();
     let mut bytes: BTreeMap<&Path, f64> = BTreeMap::new();
-    // Those that read it one after the other are no several readers.
+    // Those that read it one after the other count as one reader.
     let reads = |file: &&FileUse| {
         !file.writes && file.bytes_per_second > 0.0 && flow.observed.living.contains(&file.pid)
     };

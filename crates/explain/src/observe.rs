@@ -25,7 +25,7 @@ const ROUND_MS: u64 = 38;
 const VARIES_MS: u64 = 25;
 /// Processes whose mapped files are looked at.
 const MOST_MAPPED: usize = 16;
-/// Mapped files that are smaller are no data.
+/// Mapped files that are smaller are not data.
 const LEAST_MAPPED_BYTES: u64 = 1 << 20;
 
 /// What a program did, and the host beside it.

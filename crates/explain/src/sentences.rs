@@ -126,7 +126,7 @@ fn moved(flow: &ProgramFlow<'_>) -> String {
         () if storage <= 0.1 * rate => "the page cache",
         () => "storage and the page cache",
     };
-    // A log that is written beside it is no part of what it moves.
+    // A log that is written beside it is not part of what it moves.
     let most = rates.files_read.max(rates.files_written).max(rates.sent).max(rates.received);
     let counts = |rate: f64| rate >= 1000.0 && rate >= 0.01 * most;
     let mut parts = Vec::new();
@@ -157,7 +157,7 @@ fn moved(flow: &ProgramFlow<'_>) -> String {
     }
 }
 
-/// An observed verdict is no flat statement. Where it is known how the program itself makes a part its limit, that is
+/// An observed verdict is not a flat statement. Where it is known how the program itself makes a part its limit, that is
 /// said in place of what it waits for.
 fn probably(limit: &Limit, resources: &[String], findings: &[Finding]) -> String {
     let text = limit.to_string();

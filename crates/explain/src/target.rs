@@ -27,7 +27,7 @@ pub enum ExplainTarget {
     Container(String),
 }
 
-/// Why it is no program that can be explained.
+/// Why it cannot be explained.
 #[derive(Debug, Error)]
 pub enum TargetError {
     #[error("no process has the number {0}: it may have ended; `linerate watch` shows those that move bytes")]

@@ -142,7 +142,7 @@ impl HostSample {
         self.since_beside(earlier, &[])
     }
 
-    /// The same where these agents serve the flow: those that run on this host are no other programs.
+    /// The same where these agents serve the flow: those that run on this host are not other programs.
     pub fn since_beside(&self, earlier: &HostSample, agents: &[AgentProcess]) -> HostUse {
         let time = |now: u64, then: u64| Duration::from_nanos(now.saturating_sub(then)).as_secs_f64();
         let seconds = time(self.nanos, earlier.nanos);

@@ -106,7 +106,7 @@ pub(crate) fn accept<'scope>(
     });
 }
 
-/// None: it showed no key, and is no business of the user's.
+/// None: it showed no key, and the user need not hear of it.
 fn open(stream: TcpStream, key: &Key, zero: Instant) -> Option<Joining> {
     let mut wire = DeadlineStream::new(&stream, TIME_TO_PROVE);
     let mut magic = [0; 4];

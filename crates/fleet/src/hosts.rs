@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 /// The most hosts of one fleet: more are a mistyped range.
 pub(crate) const MOST_HOSTS: usize = 4096;
 
-/// Why a text is no list of hosts.
+/// Why a text is not a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostListError {
     #[error("it names no host; write names with commas, or a range such as a[1-8]")]

@@ -19,7 +19,7 @@ pub(crate) fn sinks(result: &FleetResult) -> Vec<IncastSink> {
     for (number, window) in result.windows.iter().enumerate().filter(|(_, window)| !window.alone) {
         let cells: Vec<&FleetCell> = result.cells.iter().filter(|cell| cell.window == number).collect();
         let Some(to) = cells.first().map(|cell| cell.to.clone()) else { continue };
-        // What failed is no goodput of fewer senders.
+        // What failed is not the goodput of fewer senders.
         if cells.iter().any(|cell| cell.figures.bytes_per_second.is_none()) {
             continue;
         }

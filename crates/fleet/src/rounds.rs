@@ -21,7 +21,7 @@ const MOST_JUDGED_ALWAYS: usize = 16;
 /// A pair is one cell alone, and chance makes one cell slow: each that differs is measured this often again, and the
 /// median counts.
 const AGAIN: usize = 2;
-/// More pairs than this are no matter of pairs.
+/// More pairs than this have another cause than the pair.
 const MOST_DOUBTFUL: usize = 8;
 
 /// Beyond this the time of day of a member is said to be off.
@@ -142,7 +142,7 @@ fn measure_flows(
 
 /// The first flow that failed, and how many more did.
 fn note_failed(result: &mut FleetResult) {
-    // What failed once and was measured again is no failure.
+    // What failed once and was measured again is not a failure.
     let lacks =
         |cell: &&FleetCell| cell.figures.failure.is_some() && result.rate(&cell.from, &cell.to).is_none();
     let failed = result.cells.iter().filter(lacks);

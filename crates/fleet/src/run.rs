@@ -34,7 +34,7 @@ fn flows(fleet: &FleetResult) -> Vec<Measurement> {
     pairs.filter_map(flow).collect()
 }
 
-/// Windows of a source differ in how many hosts were busy, so they are no samples of one rate.
+/// Windows of a source differ in how many hosts were busy, so they are not samples of one rate.
 fn sources(fleet: &FleetResult) -> Vec<Measurement> {
     let mut measurements: Vec<Measurement> = Vec::new();
     for disk in &fleet.disks {

@@ -38,7 +38,7 @@ pub struct MemberRoles {
 
 /// Halves that a bisection draws.
 const HALVES: usize = 8;
-/// Windows of all hosts to all: what stopped a flow once is no matter of them.
+/// Windows of all hosts to all: what stopped a flow once says nothing of them.
 const PLAYS: usize = 3;
 
 /// The windows of flows for members of these roles, in order. `lot`: what draws the halves.

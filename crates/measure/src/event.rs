@@ -54,7 +54,7 @@ pub trait Listener {
     }
 }
 
-/// Behind the name of a measurement that flows steadily for a listener; it is no figure.
+/// Behind the name of a measurement that flows steadily for a listener; it is not a figure.
 pub const STEADY: &str = ", steady";
 
 /// Hears nothing.

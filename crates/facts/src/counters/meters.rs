@@ -231,7 +231,7 @@ impl Program {
 }
 
 /// Asks the management controller, where the kernel has a way to it and `ipmitool` is there; none where there
-/// is no controller.
+/// is not a controller.
 pub fn ipmi(sysroot: &Sysroot, program: &Program) -> impl FnMut() -> Option<TimedWatts> + Send + 'static {
     let (sysroot, program) = (sysroot.clone(), program.clone());
     move || {

@@ -40,7 +40,7 @@ pub struct ProcessReading {
 }
 
 impl ProcessReading {
-    /// With its storage counters; none where it has ended, or what is there is no process.
+    /// With its storage counters; none where it has ended, or what is there is not a process.
     pub fn read(sysroot: &Sysroot, pid: u32) -> Option<Self> {
         let mut reading = ProcessReading::without_io(sysroot, pid)?;
         match sysroot.text(PathBuf::from(format!("/proc/{pid}/io"))) {
@@ -154,7 +154,7 @@ impl ProcessTable {
         clock::since(self.at) >= self.took * (1 + PAUSE)
     }
 
-    /// What all did since an earlier table. `own` is the process whose work is no other program's, with all that it
+    /// What all did since an earlier table. `own` is the process whose work is not another program's, with all that it
     /// started; `own_agents` are others that serve it.
     pub fn since(&self, earlier: &ProcessTable, own: u32, own_agents: &[AgentProcess]) -> ProcessesUse {
         let seconds = self.at.saturating_duration_since(earlier.at).as_secs_f64();

@@ -29,7 +29,7 @@ pub(super) fn bottleneck(
     judged: &Judged,
     twins: &[SlowTwin],
 ) -> Bottleneck {
-    // What they took is no part that somebody could raise.
+    // What they took is not a part that somebody could raise.
     if let Some((sentence, taken)) = judged.others.as_ref().filter(|_| judged.doubt == Some(Doubt::Others)) {
         let achieved = carried(prediction, &prediction.achieved(figures));
         let ids = taken.iter().map(|(id, _)| id.clone()).collect();

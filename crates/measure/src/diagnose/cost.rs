@@ -120,7 +120,7 @@ pub(super) fn cpu_capacity(
     };
     let bytes_per_second = (seconds / per_gb * 1e9).min(LARGEST_BYTES_PER_SECOND);
     let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
-    // What one core was seen to take is no estimate, unless more was carried.
+    // What one core was seen to take is not an estimate, unless more was carried.
     let times = if of_interrupts.is_some() { 1.0 / NEAR } else { NEAR };
     let lower_bound = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * times);
     Ok(CpuCapacity {

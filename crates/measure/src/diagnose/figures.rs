@@ -1,4 +1,4 @@
-//! The measurements, cleaned of what is no number, and looked up by what they measured.
+//! The measurements, cleaned of what is not a number, and looked up by what they measured.
 
 use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage, UNREAD, WorkerResult};
 use linerate_facts::protocol::Protocol;

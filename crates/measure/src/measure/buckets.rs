@@ -1,7 +1,7 @@
 //! Buckets that are empty when the rounds begin.
 //!
 //! A cloud volume pays reads and writes out of one bucket; the cache of a drive that writes fast until it is full
-//! is no matter to reads. Reads beyond what a bucket of that size can have held show that it is not theirs.
+//! does not matter to reads. Reads beyond what a bucket of that size can have held show that it is not theirs.
 //!
 //! A network that was fast before the rounds began and gives less in all of them has spent its credits by then, and the
 //! windows of no single flow show the change.

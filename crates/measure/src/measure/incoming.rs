@@ -95,7 +95,7 @@ pub(super) fn observe(
     if !verify {
         last = peers.close();
     }
-    // Where an end here has said why, that its stream ended is no news.
+    // Where an end here has said why, that its stream ended is not news.
     if let Some((_, error)) = errors.first().filter(|_| !stages.stopped()) {
         return Err(error.to_string());
     }

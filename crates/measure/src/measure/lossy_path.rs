@@ -175,7 +175,7 @@ impl StreamTrial {
 }
 
 impl LossyPath {
-    /// What one stream keeps over minutes, bytes per second; none where more of them are no question: the path is near,
+    /// What one stream keeps over minutes, bytes per second; none where more of them are not considered: the path is near,
     /// loses nothing or too little to tell, or it is not known how losses are answered.
     pub(crate) fn one_stream_keeps(&self) -> Option<f64> {
         let flow = LossyFlow {
@@ -197,7 +197,7 @@ impl LossyPath {
     }
 
     /// By arithmetic alone: streams that fill a NIC's link, the most where its rate is not known; none where more than
-    /// one are no question.
+    /// one are not considered.
     pub(crate) fn more_than_one(&self) -> Option<u32> {
         match self.link_bytes_per_second {
             Some(link) => self.to_fill(link),

@@ -109,7 +109,7 @@ fn run(
         Kernel::Copy => format!("memcpy over 2 × {} MiB a core, bytes copied", bytes >> 20),
     };
     super::trust::flag(&mut measurement, &watched, &[]);
-    // Memory workers saturate their cores by design: that is no reason to distrust the figure.
+    // Memory workers saturate their cores by design: that is not a reason to distrust the figure.
     measurement.flags.retain(|flag| flag != "core-saturated");
     Ok(measurement)
 }

@@ -410,7 +410,7 @@ impl<'a> Stages<'a> {
     }
 
     fn failed(&mut self, what: String) {
-        // Once the user has stopped us, what the stop tears down is no news.
+        // Once the user has stopped us, what the stop tears down is not news.
         if !self.stopped() && !self.errors.contains(&what) {
             self.listener.hear(&Event::Failed(what.clone()));
             self.errors.push(what);

@@ -224,7 +224,7 @@ impl Peers {
                 });
                 return Some(equal && !received.is_empty());
             }
-            // A receiver that still stores has no sum yet: that is no other sum.
+            // A receiver that still stores has no sum yet: that is not another sum.
             if clock::now() > patience {
                 return None;
             }

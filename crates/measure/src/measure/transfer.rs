@@ -195,7 +195,7 @@ pub(super) fn observe_beside(
     if flow.behind == WorkerSource::Cached {
         drop_from_cache(&stages.plan.sources);
     }
-    // Where the sink has said why, that its streams ended is no news.
+    // Where the sink has said why, that its streams ended is not news.
     let sink_said = flow.sink(stages.goal).is_some() && (watched.is_err() || kept.is_err());
     stages.sink_failed |= kept.is_err();
     let is_news = |(at, error): &(usize, WorkerError)| {

@@ -97,7 +97,7 @@ pub struct Watch<'a> {
     pub host: Option<HostSampler>,
     /// CPUs that were busy before, mean of each moment; none: not known.
     pub busy_before: Option<f64>,
-    /// Agents that serve the flow: where they run on this host, they are no other programs.
+    /// Agents that serve the flow: where they run on this host, they are not other programs.
     pub agents: Vec<AgentProcess>,
     pub stop: &'a Stop,
 }
@@ -139,7 +139,7 @@ impl<'a> Watch<'a> {
             next += self.windows.window;
             let rate = watched.samples.last().copied().unwrap_or(0.0);
             let goes_on = self.rest(next, meter, true, &mut || tick(rate));
-            // A window cut short is no sample; what came before it is kept.
+            // A window cut short is not a sample; what came before it is kept.
             let Some(now) = (if goes_on { self.boundary(meter, false)? } else { None }) else { break };
             watched.add_look(&now.look);
             last = Some(now);

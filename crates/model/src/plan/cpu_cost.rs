@@ -1,5 +1,5 @@
 //! What a gigabyte costs the CPU where nobody has measured it: one default for `plan` and `wall plan`, labelled as
-//! such wherever it is shown. The ceiling leaves it out: a rule of thumb is no limit of a machine.
+//! such wherever it is shown. The ceiling leaves it out: a rule of thumb does not limit a machine.
 
 use super::flow::figures::{USUAL_MTU, receives_disks};
 use super::flow::product::{Flow, Method};

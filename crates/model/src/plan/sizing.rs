@@ -260,7 +260,7 @@ fn link_rate(link: PciLink, direction: PayloadDirection) -> f64 {
     pcie::payload_bytes_per_second(link.gt_per_second, link.width, usual, direction).unwrap_or(0.0)
 }
 
-/// Rounded up, but for dust; nothing where it is no number.
+/// Rounded up, but for dust; nothing where it is not a number.
 fn whole(count: f64) -> u32 {
     if count.is_finite() { (count - DUST).ceil().clamp(0.0, f64::from(u32::MAX)) as u32 } else { 0 }
 }

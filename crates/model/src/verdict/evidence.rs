@@ -42,7 +42,7 @@ pub struct Evidence {
     pub hidden_cpu: Option<f64>,
     /// Share of the time in which all tasks waited for memory.
     pub memory_stalled: Option<f64>,
-    /// What of the machine the flow uses: links, disks and drops of others are no evidence of it. None: there is no
+    /// What of the machine the flow uses: links, disks and drops of others say nothing of it. None: there is no
     /// flow, or nothing of others is listed here.
     pub devices: Option<FlowDevices>,
     pub links: Vec<LinkEvidence>,
@@ -267,7 +267,7 @@ pub struct VolumeEvidence {
 
 impl VolumeEvidence {
     /// How busy the busiest of its disks is, where all of them pause: then none of them limits it. Disks that do
-    /// nothing are no evidence: a cache answers.
+    /// nothing say nothing: a cache answers.
     pub fn busiest_that_pauses(&self) -> Option<f64> {
         let busy: Option<Vec<f64>> = self.members.iter().map(|disk| disk.busy).collect();
         let busiest = busy?.into_iter().fold(0.0, f64::max);

@@ -58,7 +58,7 @@ impl Evidence {
         let all = self.cpu_users.map(|users| users.others).filter(|share| *share >= OTHERS_EXPLAIN);
         let all = all.filter(|_| mean_busy >= CPU_NEARLY_FULL);
         match (most, all) {
-            // One CPU of several that are as full is no better said than all of them.
+            // Of several CPUs that are as full, naming one says no more than naming all.
             (Some((share, cpu)), all) if all.is_none_or(|all| share >= 1.5 * all) => {
                 Some(OthersOnCpu { share, cpu: Some(cpu), of })
             }

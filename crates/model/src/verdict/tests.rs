@@ -312,7 +312,7 @@ fn a_program_that_waits_while_its_disk_pauses_asks_for_too_little_at_a_time() {
     assert_eq!(of(0.97, 0.97, program()), Some(LimitKind::Disk), "it never pauses");
     assert_eq!(of(0.06, 0.06, program()), Some(LimitKind::Disk), "it is throttled before its queue");
     assert_eq!(of(0.6, 0.6, None), Some(LimitKind::Disk), "linerate keeps enough reads in flight");
-    // A disk that pauses beside a program which does not wait for it is no limit of it.
+    // A disk that pauses beside a program which does not wait for it does not limit it.
     let beside =
         Evidence { program: program(), workers: path(0.1, 0.0).workers, ..reads(disk(Some(0.6), 0.6)) };
     assert_eq!(kind(&beside), None);

@@ -126,7 +126,7 @@ pub const FASTER_AGAIN: f64 = 1.15;
 
 /// All tasks wait for memory this share of the time.
 pub const MEMORY_STALLED: f64 = 0.1;
-/// Drops per second that are no accident.
+/// Drops per second that are not an accident.
 pub const DROPS_PER_SECOND: f64 = 10.0;
 /// A way on which slow start, and the losses that end it, take longer than the shortest warm-up, seconds.
 pub const FAR_SECONDS: f64 = 0.005;

@@ -126,7 +126,7 @@ pub struct Hello {
     pub time_limit_seconds: Option<f64>,
     /// It can store what it receives; none: it throws all away.
     pub sink: Option<SinkOffer>,
-    /// Which process it is: on the same host its work is no other program's.
+    /// Which process it is: on the same host its work is not another program's.
     pub process: Option<AgentProcess>,
 }
 

@@ -1,6 +1,6 @@
 //! Starting a worker: its thread, its core, its buffers, its ring (or threads where io_uring is off), and its
 //! end. And of a flow that comes in: a thread of this host takes a TCP stream and throws it away or stores it, as an
-//! agent's receivers do; or bytes of another program, which are no stream of an agent. Without either it stores blocks
+//! agent's receivers do; or bytes of another program, which are not a stream of an agent. Without either it stores blocks
 //! of its own: the disk alone, written as the flow writes it.
 
 use super::counters::{IncomingCounts, WorkerCounters};

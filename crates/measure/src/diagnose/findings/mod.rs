@@ -121,7 +121,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
     findings
 }
 
-/// Worst first; a gain that is no number is none.
+/// Worst first; a gain that is not a number is none.
 fn sort(findings: &mut [Finding]) {
     for finding in &mut *findings {
         if !finding.gain.is_finite() {

@@ -129,7 +129,7 @@ fn straggler_names_the_disk_and_what_its_like_would_gain() {
     let mut two =
         Lab { disks: vec![100.0, 90.0, 20.0, 110.0, 19.0], nics: vec![1237.5], ..Lab::default() }.measured();
     assert_eq!(ids(&two), ["straggler", "straggler"]);
-    // A rotating disk beside flash is no straggler.
+    // A rotating disk beside flash is not a straggler.
     for (n, disk) in two.machine.disks.iter_mut().enumerate() {
         disk.rotational = Fact::Known(n == 2 || n == 4);
     }
@@ -294,7 +294,7 @@ fn a_path_below_its_prediction_says_what_its_workers_waited_for() {
     assert!(found.text.contains("65 % of the 124 MB/s") && found.text.contains("70 %"), "{}", found.text);
     assert!(found.remedy.contains("--queue-depth"));
     assert_eq!(found.gain.round(), 43.7e6);
-    // Rounds in which it did what its parts allow beside others: that is no loss of the path.
+    // Rounds in which it did what its parts allow beside others: that is not a loss of the path.
     of(&mut case, Stage::Path, Some(Protocol::Tcp)).samples = vec![80e6, 122e6, 60e6, 124e6, 80e6, 80e6];
     assert_eq!(ids(&case), Vec::<String>::new());
 }
@@ -348,7 +348,7 @@ fn a_bucket_that_the_writing_emptied_holds_reads_unless_they_show_otherwise() {
     assert_eq!(predicted(&held), Some(100e6), "what lasts");
     let found = held.diagnose().findings.into_iter().find(|finding| finding.id == "burst").expect("burst");
     assert!(found.text.contains("loop0” ran at 400 MB/s for 2.0 s, then at 100 MB/s"), "{}", found.text);
-    // The path did 180 MB/s with what had come back: that is no proof of anything.
+    // The path did 180 MB/s with what had come back: that proves nothing.
     assert_ne!(held.diagnose().verdict, Some(linerate_model::verdict::Verdict::Confirmed));
     let spared = bursting(true);
     assert_eq!(predicted(&spared), Some(180e6));
@@ -410,7 +410,7 @@ fn counters_that_are_not_there_are_named() {
     }
 }
 
-/// A peer that dies after three rounds: a longer budget is no remedy.
+/// A peer that dies after three rounds: a longer budget is not a remedy.
 #[test]
 fn rounds_that_failed_are_not_blamed_on_the_budget() {
     let mut case = healthy();

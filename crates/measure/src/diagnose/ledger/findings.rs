@@ -324,7 +324,7 @@ fn counted_finding(when: &str, counters: &NetworkCounters, one: &DropReading) ->
         .remedy(drop.cure.clone())
 }
 
-/// Few of many is normal; what TCP sent again is no loss.
+/// Few of many is normal; what TCP sent again is not a loss.
 fn counted_severity(one: &DropReading, share: Option<f64>) -> Severity {
     let many = share.is_none_or(|share| share >= LOST);
     let is_lost = !one.finding.is_empty() && one.drop.unit != Unit::Fragments;

@@ -22,7 +22,7 @@ const WILD_SPREAD: f64 = 0.5;
 /// Figures of one NIC nearer than this are the same.
 const NEARLY: f64 = 1.07;
 
-/// A resource of the plan; what is no number in a file that somebody edited is unknown.
+/// A resource of the plan; what is not a number in a file that somebody edited is unknown.
 pub(super) fn declared(resource: &Resource) -> Resource {
     let sane = |rate: &f64| rate.is_finite() && *rate >= 0.0;
     let mut resource = resource.clone();

@@ -1,4 +1,4 @@
-//! Noise, and input that is no measurement at all.
+//! Noise, and input that is not a measurement at all.
 
 use super::*;
 use crate::measure::{CoreUse, ReceiverResult};

@@ -296,7 +296,7 @@ fn a_machine_that_changes_its_speed_is_judged_within_its_rounds() {
     let said = &unsteady.bottleneck.sentences[1];
     let expected = "likely disk loop0 (2.05 ± 0.43 GB/s; loop0 had 6.4 requests in flight";
     assert!(said.contains(expected) && said.contains("the path did 69 to 105 % of"), "{said}");
-    // The path does more than its disk in every round: that is no noise.
+    // The path does more than its disk in every round: that is not noise.
     let more = of([2.64; 6], [6.0; 6], [3.2, 3.1, 3.3, 3.2, 3.2, 3.3]);
     assert_eq!(more.verdict, Verdict::Unexplained);
     assert!(more.bottleneck.sentences[1].contains("but it did 121 % of that"), "{:?}", more.bottleneck);

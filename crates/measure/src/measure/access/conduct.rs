@@ -37,7 +37,7 @@ const SHARE_OF_WINDOW: f64 = 0.25;
 const TURNS: [bool; 4] = [true, false, false, true];
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
-/// is no figure at all.
+/// is not a figure at all.
 pub fn conduct(
     bench: &mut AccessBench<'_>,
     job: &AccessJob,

@@ -187,7 +187,7 @@ fn measurement(point: &Point, watched: &WindowObservation) -> Measurement {
     measurement.together = point.cores.len() > 1;
     measurement.method = method(point);
     trust::flag(&mut measurement, watched, &point.cores);
-    // Memory workers saturate their cores by design: that is no reason to distrust the figure.
+    // Memory workers saturate their cores by design: that is not a reason to distrust the figure.
     measurement.flags.retain(|flag| flag != "core-saturated");
     if point.small_arrays {
         measurement.flags.push("small-arrays".into());

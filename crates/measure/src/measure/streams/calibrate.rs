@@ -183,7 +183,7 @@ pub(crate) fn compare_congestion_controls(
 }
 
 /// How many streams this path is better with, where it is far and loses packets by chance, and how they are paced: by
-/// trials, all of which it gives; the job has what is taken. Empty where more than one are no question.
+/// trials, all of which it gives; the job has what is taken. Empty where more than one are not considered.
 pub(crate) fn choose_streams(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<StreamTrial> {
     let nics = bench.paths.len().max(1) as u32;
     let one = StreamsJob { streams: nics, ..trial_of(job) };

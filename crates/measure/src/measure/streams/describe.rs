@@ -94,7 +94,7 @@ pub(super) fn describe(
     measurement.receiver = peer(observed);
     let own = bench.rate_limit;
     measurement.held_by = trust::held_by(&measurement, RateLimits { own, receiver: None });
-    // A rate that was asked for and kept is no bound of anything.
+    // A rate that was asked for and kept is not a bound of anything.
     if job.bytes_per_second.is_some() && measurement.held_by != Some(LimitedBy::Demand) {
         measurement.held_by = None;
     }

@@ -110,7 +110,7 @@ pub fn measure(bench: &mut StreamBench<'_>, job: &StreamsJob) -> StreamMeasureme
     let mut measured =
         if job.behind.file().is_some() { files(bench, job, &name) } else { streams(bench, job, &name) };
     if bench.stopped() {
-        // What the stop tears down is no news.
+        // What the stop tears down is not news.
         measured.failures.clear();
     }
     if let Some(measurement) = &measured.measurement {
@@ -201,7 +201,7 @@ fn send_file(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Result<(Observed,
     let count = wanted.len();
     let (connected, failures) = open::open(bench, job, wanted);
     if connected.len() < count {
-        // A file with a hole is no file.
+        // A file with a hole is not a file.
         close(bench);
         return Err(failures);
     }

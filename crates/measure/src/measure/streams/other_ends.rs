@@ -13,7 +13,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
 use linerate_transport::iperf3::{self, CpuUse, IntervalReport, StreamFigures, TestOutcome};
 
-/// Bytes of a packet that are no payload.
+/// Bytes of a packet that are not payload.
 pub(crate) const ETHERNET: u64 = 14;
 const UDP: u64 = 8;
 /// Ethernet, IP and UDP.
@@ -278,7 +278,7 @@ pub(crate) fn all_blind(
     measurement
 }
 
-/// How datagrams are cut at this MTU: packets of each, and bytes of each packet and of each datagram that are no payload.
+/// How datagrams are cut at this MTU: packets of each, and bytes of each packet and of each datagram that are not payload.
 fn cut(mtu: u64, v6: bool, datagram: u64) -> (u64, u64, u64) {
     let headers = if v6 { HEADERS_V6 } else { HEADERS };
     if datagram + headers - ETHERNET <= mtu {

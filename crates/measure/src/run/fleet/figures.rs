@@ -137,7 +137,7 @@ pub struct Redundancy {
 /// More parts than this are a mistake.
 const MOST_PARTS: u32 = 255;
 
-/// Why a text is no way to keep data.
+/// Why a text is not a way to keep data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedundancyError {
     #[error("write a number of copies, such as 3, or an erasure code, such as 4+2")]

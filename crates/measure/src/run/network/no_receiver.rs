@@ -393,7 +393,7 @@ impl<'a> BlindSending<'a> {
 impl Sender {
     fn send(&self, counters: &StreamCounters, over: &Stop) -> io::Result<u64> {
         if let Some(core) = self.spec.core {
-            // A core that is taken away meanwhile is no reason to send nothing.
+            // A core that is taken away meanwhile is not a reason to send nothing.
             let _ = pin_within_allowed(core);
         }
         send_blindly(&self.socket, &self.spec, counters, over)

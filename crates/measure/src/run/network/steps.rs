@@ -212,7 +212,7 @@ impl Steps<'_, '_> {
             let job = StreamsJob { path: Some(path), latency: false, ..job.clone() };
             let (search, measurement, mut failures) = find_rate(&mut self.bench, &job);
             if self.stopped() {
-                // What the stop tears down is no news.
+                // What the stop tears down is not news.
                 failures.clear();
             }
             self.keep(measurement, failures, learned, Some(search));

@@ -9,7 +9,7 @@ use linerate_facts::wording::counted;
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 12;
 
-/// Why a word is no end of a flow.
+/// Why a word is not an end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowEndError {
     #[error("“{0}” is not an end of a flow: write memory, disk:NAME, volume:NAME, nic:NAME or gpu:NAME")]

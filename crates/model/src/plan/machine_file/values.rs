@@ -37,7 +37,7 @@ pub(super) struct Clock(pub f64);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlaceValue(pub Vec<String>);
 
-/// A text that is no value of a part.
+/// A text that is not a value of a part.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub(in crate::plan) enum PartValueError {
     #[error(transparent)]

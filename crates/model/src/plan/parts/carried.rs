@@ -59,7 +59,7 @@ fn rate_of_joint(joint: &Joint) -> Option<Resource> {
     };
     let id = format!("{word}:{}", joint.name);
     let Some(rate) = joint.bytes_per_second.known().copied() else {
-        // A hub on the chip is no resource; a controller without a rating is one whose rating is not known.
+        // A hub on the chip is not a resource; a controller without a rating is one whose rating is not known.
         let why = joint.bytes_per_second.why().unwrap_or_default();
         return (joint.kind != JointKind::Hub).then(|| Resource::unknown(id, kind, why));
     };

@@ -107,7 +107,7 @@ impl<'a> ProbedParts<'a> {
         self.parts
     }
 
-    /// A disk behind its controller; none: something on a node that is no disk of the machine.
+    /// A disk behind its controller; none: something on a node that is not a disk of the machine.
     pub(in crate::plan) fn disk(&mut self, name: String, disk: Option<&Disk>, node: &Fact<u32>) {
         let place = match disk {
             Some(disk) => match remote::port_of(self.machine, disk) {

@@ -169,7 +169,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(10_000)))]
 
     /// NICs, disks, volumes and drops of others change nothing of a verdict; a program on a CPU on which the flow has
-    /// no thread is no bottleneck of it.
+    /// no thread is not a bottleneck of it.
     #[test]
     fn a_bystander_is_never_the_bottleneck(evidence in any_evidence(), (others, front) in any_bystander()) {
         let route = if evidence.route == Route::Machine { Route::DisksToNetwork } else { evidence.route };
@@ -206,7 +206,7 @@ proptest! {
         let said = format!("{after:?}");
         prop_assert!(!said.contains("bystander"), "{}", said);
         if others.cpus.is_empty() {
-            // As text: what is no number is not equal to itself.
+            // As text: what is not a number is not equal to itself.
             prop_assert_eq!(&format!("{before:?}"), &said);
         }
         let blamed = |judged: &Judgement| {

@@ -90,7 +90,7 @@ fn loss_before_a_standing_queue_is_the_effect_of_a_full_link() {
     assert_eq!(TcpEvidence::default().queue_stands(100e6), None);
 }
 
-/// On the receiver's host only what it reported itself is named; a queue that is before a link is no window.
+/// On the receiver's host only what it reported itself is named; a queue that is before a link is not a window.
 #[test]
 fn the_receiver_is_named_by_what_it_reported() {
     let of = |receiver: ReceiverEvidence| judge(&Evidence { receiver: Some(receiver), ..path(0.05, 0.9) });

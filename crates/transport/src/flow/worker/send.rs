@@ -165,7 +165,7 @@ impl Lent {
 }
 
 impl<Q: Queue + ?Sized> WorkerLoop<'_, Q> {
-    /// Short pieces cost less copied than pinned, and a rate limit is no matter of what a byte costs.
+    /// Short pieces cost less copied than pinned, and a rate limit is not a matter of what a byte costs.
     fn sends_zero_copy(&self) -> bool {
         let worker = &self.worker;
         worker.zero_copy

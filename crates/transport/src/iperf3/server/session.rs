@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_millis(400);
 const QUIET: Duration = Duration::from_millis(30);
 /// For a good-bye, which changes nothing.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// More than this over the limit, and so much ahead of it, is no matter of bursts.
+/// More than this over the limit, and so much ahead of it, is not a matter of bursts.
 const OVER_RATE: f64 = 1.1;
 const AHEAD: Duration = Duration::from_millis(250);
 const TCP_BLOCK_BYTES: u32 = 128 << 10;

@@ -165,7 +165,7 @@ struct AskedProcess {
 }
 
 impl AskedProcess {
-    /// None where it has ended, or what is there is no process.
+    /// None where it has ended, or what is there is not a process.
     fn ask(sysroot: &Sysroot, pid: u32, before: Option<AskedProcess>) -> Option<Self> {
         let reading = ProcessReading::read(sysroot, pid)?;
         // Another process of the same number has no rate yet.

@@ -254,7 +254,7 @@ fn could(tree: &Topology, edge: &LinkEnds) -> Option<u32> {
         return None;
     }
     let payload = tree.max_payload(device);
-    // A port that does not report it is no port that can; without a port nothing is known of the way.
+    // A port that does not report it is not a port that can; without a port nothing is known of the way.
     let most = *payload.able.known().filter(|_| tree.parent(device).is_some())?;
     (*payload.set.known()? <= SMALL_PAYLOAD && most > SMALL_PAYLOAD).then_some(most)
 }

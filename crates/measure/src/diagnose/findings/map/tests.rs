@@ -181,7 +181,7 @@ fn ports_that_carry_more_than_the_link() {
     assert!(finding.remedy.contains("slot 7 (0000:00:02.0) is empty"), "{}", finding.remedy);
 }
 
-/// The X722 of a C620 chip set shows 2.5 GT/s x1, which is no link (capture `32intel64-2p8co2t+8ve`).
+/// The X722 of a C620 chip set shows 2.5 GT/s x1, which is not a link (capture `32intel64-2p8co2t+8ve`).
 #[test]
 fn links_that_are_formalities() {
     let mut machine = plugged(NETWORK, link(2.5, 1), link(8.0, 1), link(8.0, 1));

@@ -155,7 +155,7 @@ fn job(section: &Section) -> Result<FioJob, FioJobErrors> {
     let transfer_bytes = refused.or(section.transfer(), 1);
     let shared = one_file && workers > 1;
     let part = size.map(|size| if shared { (size / u64::from(workers)).max(1) } else { size });
-    // What is left over is no request, for fio either.
+    // What is left over is not a request, for fio either.
     let amount_bytes =
         part.map(|bytes| bytes - if bytes > transfer_bytes { bytes % transfer_bytes } else { 0 });
     if shared {

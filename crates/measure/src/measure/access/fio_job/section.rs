@@ -136,7 +136,7 @@ impl Section {
         }
     }
 
-    /// `time_based`, `time_based=1`; a value that is no switch counts as off here and is refused in
+    /// `time_based`, `time_based=1`; a value that is not a switch counts as off here and is refused in
     /// `switch_of`.
     pub(super) fn is_on(&self, key: &str) -> bool {
         matches!(self.switch_of(key), Ok(Some(true)))

@@ -8,7 +8,7 @@ use linerate_machine::probe::foreign::{ForeignSources, NamedText};
 use linerate_machine::probe::{Disk, DiskKind, Machine, NumaNode, PciDevice, PciLink};
 use linerate_testing::nic;
 
-/// A machine that is no guest: the links of those are not believed.
+/// A machine that is not a guest: a guest's links are not believed.
 fn machine(cpus: u32) -> Machine {
     Machine { virtualisation: Fact::Known("none".into()), ..linerate_testing::machine(cpus) }
 }
