@@ -268,10 +268,12 @@ pub(super) fn headroom(
     let own_stack = prediction.loopback && lifted.cut.iter().all(|id| id.starts_with("nic:"));
     let cut: Vec<&str> = cut.iter().map(String::as_str).collect();
     let names = if own_stack { "the host's own stack".into() } else { next_in_words(&cut, &ids) };
-    let rate = show_bytes_rate(next);
     if next < flow * HARDLY {
-        return format!("{remedy} would gain little: {names} would limit at about {rate}");
+        // What limits next was measured at another moment: less than what flows it cannot be.
+        let rate = if next < flow { "the same rate".into() } else { format!("about {}", show_bytes_rate(next)) };
+        return format!("{remedy} would gain little: {names} would limit at {rate}");
     }
+    let rate = show_bytes_rate(next);
     let verb = if ids.len() > 1 { "limit" } else { "limits" };
     format!("{remedy} would raise this to about {rate}, where {names} {verb}")
 }
