@@ -42,7 +42,7 @@ pub(super) fn receive(
         counters,
         stop,
         cpu: clock,
-        account: Account::new(),
+        account: Account::default(),
         delays: Delays::default(),
         bytes: 0,
         start,
