@@ -9,7 +9,7 @@ use linerate::flow::wire::StreamToken;
 pub fn stream(input: &[u8]) {
     let mut bytes = Bytes(input);
     let token: StreamToken = bytes.array();
-    let (tags, mut account) = (Tags::of(&token), Account::new());
+    let (tags, mut account) = (Tags::of(&token), Account::default());
     while !bytes.is_empty() {
         let length = usize::from(bytes.byte());
         let datagram = bytes.slice(length);

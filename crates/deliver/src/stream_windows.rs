@@ -40,6 +40,7 @@ pub(crate) struct StreamWindows {
     state: Mutex<WindowState>,
 }
 
+#[derive(Default)]
 struct WindowState {
     streams: u32,
     window_start_nanos: u64,
@@ -58,13 +59,7 @@ impl StreamWindows {
             is_open: AtomicBool::new(!alone),
             bytes: AtomicU64::new(0),
             closes: AtomicU64::new(u64::MAX),
-            state: Mutex::new(WindowState {
-                streams: 0,
-                window_start_nanos: 0,
-                bytes_before: 0,
-                first: None,
-                windows,
-            }),
+            state: Mutex::new(WindowState { windows, ..WindowState::default() }),
         }
     }
 

@@ -17,7 +17,7 @@ use linerate_system::side_file::read_bounded;
 use linerate_system::stop::Stop;
 use linerate_transport::admission::prepare_control;
 use linerate_transport::agent::{
-    Agent, AgentLimits, AgentSettings, Broken, DeadlineStream, Interface, Key, Receivers, initiate_as,
+    Agent, AgentLimits, AgentSettings, Broken, DeadlineStream, Interface, Key, initiate_as,
 };
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -74,14 +74,8 @@ pub fn serve(spec: &MemberSpec, key: &Key, stop: &Arc<Stop>) -> Result<(), Fleet
         let nic = nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
         Some(Interface { name: nic.name.clone(), mtu: nic.mtu.known().copied(), cores: Vec::new() })
     });
-    let agent = Agent::bind_with(
-        &everywhere,
-        key.clone(),
-        Receivers::default(),
-        interface_of,
-        AgentSettings::from(limits),
-    )
-    .map_err(FleetError::Member)?;
+    let settings = AgentSettings { interface_of, ..limits.into() };
+    let agent = Agent::bind(&everywhere, key.clone(), settings).map_err(FleetError::Member)?;
     let data_port = agent.local_addresses().first().map_or(0, SocketAddr::port);
     let hello = MemberHello {
         protocol: FLEET_PROTOCOL,

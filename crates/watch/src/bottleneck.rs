@@ -65,16 +65,9 @@ fn evidence_of_moment(moment: &Moment) -> Evidence {
 
 fn cpus(cpus: &Cpus) -> Vec<CoreUse> {
     let known = cpus.each.iter().filter_map(|core| Some((core.number, core.eight?)));
-    let one = |(core, eight): (u32, super::model::Eight)| CoreUse {
-        core,
-        user: eight.user,
-        nice: eight.nice,
-        system: eight.system,
-        idle: eight.idle,
-        iowait: eight.iowait,
-        irq: eight.irq,
-        softirq: eight.softirq,
-        steal: eight.steal,
+    let one = |(core, eight): (u32, super::model::Eight)| {
+        let super::model::Eight { user, nice, system, idle, iowait, irq, softirq, steal } = eight;
+        CoreUse { core, user, nice, system, idle, iowait, irq, softirq, steal }
     };
     known.map(one).collect()
 }

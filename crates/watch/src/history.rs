@@ -290,20 +290,11 @@ impl EncodedMoment {
 }
 
 /// The newest moment and the past.
+#[derive(Default)]
 pub struct LatestMoment {
     newest: watch::Sender<Option<Arc<EncodedMoment>>>,
     history: Mutex<History>,
     ended: AtomicBool,
-}
-
-impl Default for LatestMoment {
-    fn default() -> LatestMoment {
-        LatestMoment {
-            newest: watch::Sender::new(None),
-            history: Mutex::default(),
-            ended: AtomicBool::new(false),
-        }
-    }
 }
 
 impl LatestMoment {

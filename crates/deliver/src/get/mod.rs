@@ -71,7 +71,7 @@ const LEAST_READ_BYTES: usize = 4 << 10;
 const MOST_READ_BYTES: usize = 1 << 20;
 
 /// What is wanted.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct GetSpec {
     pub urls: Vec<HttpUrl>,
     /// The folder for the files; made where it is absent.

@@ -51,6 +51,7 @@ struct OwnBlock {
     is_kept: bool,
 }
 
+#[derive(Default)]
 struct BlockProgress {
     blocks: BTreeMap<u64, OwnBlock>,
     /// Blocks that nobody fetches.
@@ -169,12 +170,8 @@ impl FileTransfer {
             missing: runs_of((0..count).filter(|block| !blocks.contains_key(block))),
             unconfirmed,
             blocks: blocks.into_iter().map(|(block, sum)| (block, OwnBlock { sum, is_kept: true })).collect(),
-            at_work: 0,
             streams: 1,
-            failures: 0,
-            different: 0,
-            error: None,
-            is_over: false,
+            ..BlockProgress::default()
         };
         let (progress, journal) = (Mutex::new(progress), Mutex::new(journal));
         Ok((FileTransfer { remote, part, block_bytes, object_sums, progress, journal }, kept))

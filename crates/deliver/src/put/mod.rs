@@ -222,7 +222,7 @@ fn run_streams<'a>(
 fn abort_left(spec: &PutSpec, work: &PutWork<'_>) {
     let Some(store) = &spec.store else { return };
     for upload in work.uploads.left() {
-        work.failed(&upload.file, PutError::Interrupted);
+        work.failed(&upload.source.file, PutError::Interrupted);
         lock(&work.errors).extend(abort(&work.abort_settings, store, &upload).err());
     }
 }

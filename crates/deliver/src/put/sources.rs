@@ -6,7 +6,7 @@ use crate::http::url::{HttpUrl, encoded};
 use crate::s3::S3Location;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,25 @@ impl SourceFile {
             io::ErrorKind::UnexpectedEof => PutError::Changed { path },
             _ => PutError::Source { path, error },
         }
+    }
+}
+
+/// A file that is being put.
+pub(crate) struct OpenSource {
+    /// Its length is that of `before`.
+    pub(crate) file: SourceFile,
+    pub(crate) content: File,
+    /// As the file was when it was opened.
+    pub(crate) before: Metadata,
+}
+
+impl OpenSource {
+    pub(crate) fn open(file: &SourceFile) -> Result<Self, PutError> {
+        let of_source = |error| file.failed(error);
+        let content = File::open(&file.path).map_err(of_source)?;
+        let before = content.metadata().map_err(of_source)?;
+        let file = SourceFile { bytes: before.len(), ..file.clone() };
+        Ok(OpenSource { file, content, before })
     }
 }
 

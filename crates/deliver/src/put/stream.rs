@@ -1,7 +1,7 @@
 //! What one stream does: it takes the next file, sends it, and has the server compare what it wrote.
 
 use super::body::SentBytes;
-use super::sources::{PutError, SourceFile};
+use super::sources::{OpenSource, PutError, SourceFile};
 use super::{PutWork, ServerKind};
 use crate::blocks::{BlockSum, FileId, HASH};
 use crate::client::ask::connected;
@@ -14,7 +14,6 @@ use crate::patience::Retries;
 use crate::stream_tally::StreamTally;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::{clock, lock};
-use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -147,27 +146,26 @@ impl<'a> PutStream<'a> {
 
     fn put(&mut self, file: &SourceFile, tries: u32) -> Result<(TransferOutcome, u64), PutError> {
         self.kept_bytes = 0;
-        let of_source = |error| file.failed(error);
-        let content = File::open(&file.path).map_err(of_source)?;
-        let before = content.metadata().map_err(of_source)?;
+        let source = OpenSource::open(file)?;
+        let OpenSource { content, before, .. } = &source;
         // A server of another kind may replace what is there; what a try of ours left behind is there, too.
-        if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(file, &before)? {
+        if (self.work.server == ServerKind::Other || tries > 1) && self.is_there(&source)? {
             self.count_as_there(before.len());
             return Ok((TransferOutcome::AlreadyThere, before.len()));
         }
-        let from = self.held_bytes(file, &content, before.len())?;
-        let sum = match self.send(file, &content, &before, from)? {
+        let from = self.held_bytes(&source)?;
+        let sum = match self.send(&source, from)? {
             SendOutcome::Whole(sum) => sum,
-            SendOutcome::Refused(head) => return self.refused(file, &before, &head),
+            SendOutcome::Refused(head) => return self.refused(&source, &head),
         };
-        let after = content.metadata().map_err(of_source)?;
+        let after = content.metadata().map_err(|error| file.failed(error))?;
         #[cfg(test)]
         let after = if linerate_testing::is_planted(crate::tests::PlantedBug::ChangeUnnoticed) {
             before.clone()
         } else {
             after
         };
-        if FileId::new(&after) != FileId::new(&before) {
+        if FileId::new(&after) != FileId::new(before) {
             // Without its sum it does not get its name, and the next start compares what is there.
             self.connection = None;
             return Err(PutError::Changed { path: file.path.clone() });
@@ -176,14 +174,15 @@ impl<'a> PutStream<'a> {
         match head.status {
             200 | 201 | 204 => Ok((TransferOutcome::Put, before.len())),
             422 => Err(PutError::Differs { url: file.url.to_string(), times: tries }),
-            _ => self.refused(file, &before, &head),
+            _ => self.refused(&source, &head),
         }
     }
 
     /// How many bytes of the file the server has of an earlier start or try; none of a small file, which is sent as a whole
     /// again.
-    fn held_bytes(&mut self, file: &SourceFile, content: &File, bytes: u64) -> Result<Option<u64>, PutError> {
-        if self.work.server != ServerKind::Linerate || bytes <= EXPECT_BYTES {
+    fn held_bytes(&mut self, source: &OpenSource) -> Result<Option<u64>, PutError> {
+        let OpenSource { file, content, .. } = source;
+        if self.work.server != ServerKind::Linerate || file.bytes <= EXPECT_BYTES {
             return Ok(None);
         }
         let asked = file.url.with_target(&format!("{}?linerate=held", file.url.path()));
@@ -204,15 +203,10 @@ impl<'a> PutStream<'a> {
     }
 
     /// The head, and the body once the server takes it, from this byte on.
-    fn send(
-        &mut self,
-        file: &SourceFile,
-        content: &File,
-        metadata: &Metadata,
-        from: Option<u64>,
-    ) -> Result<SendOutcome, PutError> {
-        let (bytes, url, first) = (metadata.len(), &file.url, from.unwrap_or(0));
-        let modified = show_date(u64::try_from(metadata.mtime()).unwrap_or(0));
+    fn send(&mut self, source: &OpenSource, from: Option<u64>) -> Result<SendOutcome, PutError> {
+        let OpenSource { file, content, before } = source;
+        let (bytes, url, first) = (before.len(), &file.url, from.unwrap_or(0));
+        let modified = show_date(u64::try_from(before.mtime()).unwrap_or(0));
         let expects = bytes > EXPECT_BYTES;
         let expect = if expects { "Expect: 100-continue\r\n" } else { "" };
         let length = bytes.saturating_sub(first);
@@ -283,17 +277,17 @@ impl<'a> PutStream<'a> {
 
     fn refused(
         &mut self,
-        file: &SourceFile,
-        metadata: &Metadata,
+        source: &OpenSource,
         head: &ResponseHead,
     ) -> Result<(TransferOutcome, u64), PutError> {
+        let file = &source.file;
         self.connection = None;
         check_busy(self.work.server, file, head)?;
         let (url, status) = (file.url.to_string(), head.status);
         match status {
-            409 | 412 if self.is_there(file, metadata)? => {
-                self.count_as_there(metadata.len());
-                Ok((TransferOutcome::AlreadyThere, metadata.len()))
+            409 | 412 if self.is_there(source)? => {
+                self.count_as_there(file.bytes);
+                Ok((TransferOutcome::AlreadyThere, file.bytes))
             }
             401 | 403 | 407 => Err(PutError::NotAllowed { url, status }),
             507 => Err(PutError::NoSpace { url }),
@@ -304,16 +298,16 @@ impl<'a> PutStream<'a> {
     }
 
     /// The same file is there already; another one is an error.
-    fn is_there(&mut self, file: &SourceFile, metadata: &Metadata) -> Result<bool, PutError> {
-        let url: &HttpUrl = &file.url;
+    fn is_there(&mut self, OpenSource { file, before, .. }: &OpenSource) -> Result<bool, PutError> {
+        let url = &file.url;
         let head = connected(&mut self.connection, self.settings, url)?.ask("HEAD", url, "")?;
         check_busy(self.work.server, file, &head)?;
         if head.status != 200 {
             return Ok(false);
         }
         let modified = head.headers.text("last-modified").and_then(parse_date);
-        let same_length = head.headers.content_length() == Ok(Some(metadata.len()));
-        match same_length && modified == u64::try_from(metadata.mtime()).ok() {
+        let same_length = head.headers.content_length() == Ok(Some(before.len()));
+        match same_length && modified == u64::try_from(before.mtime()).ok() {
             true => Ok(true),
             false => Err(PutError::AlreadyThere { url: url.to_string() }),
         }

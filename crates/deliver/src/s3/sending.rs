@@ -14,12 +14,13 @@ use crate::client::ask::{ask_again, connected, read_body};
 use crate::file_bytes::{Afterwards, FileBytes};
 use crate::http::head::ResponseHead;
 use crate::http::url::{HttpUrl, encoded};
+use crate::put::sources::OpenSource;
 use crate::put::{PutError, PutStream, SourceFile};
 use linerate_measure::run::TransferOutcome;
 use linerate_system::{clock, lock};
 use linerate_transport::agent::to_hex;
 use sha2::{Digest, Sha256};
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -71,18 +72,16 @@ impl PutStream<'_> {
 
     /// Puts it where it is small, else begins its upload.
     fn object(&mut self, store: &S3Store, file: &SourceFile) -> Result<BegunObject, PutError> {
-        let of_source = |error| file.failed(error);
-        let content = File::open(&file.path).map_err(of_source)?;
-        let before = content.metadata().map_err(of_source)?;
-        let file = SourceFile { bytes: before.len(), ..file.clone() };
-        if self.is_object_there(store, &file, &content, &before)? {
-            self.count_as_there(before.len());
+        let source = Arc::new(OpenSource::open(file)?);
+        let bytes = source.file.bytes;
+        if self.is_object_there(store, &source)? {
+            self.count_as_there(bytes);
             return Ok(BegunObject::Ended(TransferOutcome::AlreadyThere, Vec::new()));
         }
         let was_plain = store.is_plain();
-        let begun = match part_bytes(before.len(), self.work.streams) {
-            None => self.put_object(store, &file, &content, &before),
-            Some(part_bytes) => self.begin_upload(store, file.clone(), &content, &before, part_bytes),
+        let begun = match part_bytes(bytes, self.work.streams) {
+            None => self.put_object(store, &source),
+            Some(part_bytes) => self.begin_upload(store, &source, part_bytes),
         };
         match begun {
             Err(PutError::Client(TransferError::Store(error)))
@@ -91,14 +90,14 @@ impl PutStream<'_> {
                 store.found_plain();
                 self.count_no_more();
                 self.connection = None;
-                self.object(store, &file)
+                self.object(store, file)
             }
             // Somebody else put one, or this one's answer was lost.
             Err(PutError::Client(TransferError::Changed { .. })) => {
                 self.connection = None;
-                match self.is_object_there(store, &file, &content, &before)? {
+                match self.is_object_there(store, &source)? {
                     true => {
-                        self.count_as_there(before.len());
+                        self.count_as_there(bytes);
                         Ok(BegunObject::Ended(TransferOutcome::AlreadyThere, Vec::new()))
                     }
                     false => Err(PutError::AlreadyThere { url: file.url.to_string() }),
@@ -108,21 +107,16 @@ impl PutStream<'_> {
         }
     }
 
-    fn put_object(
-        &mut self,
-        store: &S3Store,
-        file: &SourceFile,
-        content: &File,
-        before: &Metadata,
-    ) -> Result<BegunObject, PutError> {
-        let sums = self.sums_of(store, file, content, 0..before.len())?;
-        let mut lines = format!("Content-Length: {}\r\n{}", before.len(), modified_line(before));
+    fn put_object(&mut self, store: &S3Store, source: &OpenSource) -> Result<BegunObject, PutError> {
+        let file = &source.file;
+        let sums = self.sums_of(store, source, 0..file.bytes)?;
+        let mut lines = format!("Content-Length: {}\r\n{}", file.bytes, modified_line(&source.before));
         lines.push_str(&sums.lines(store));
         if !store.is_plain() {
             lines.push_str("If-None-Match: *\r\n");
         }
-        let head = self.send_body(store, &file.url, &lines, file, (content, 0..before.len()))?;
-        check_unchanged(file, content, before)?;
+        let head = self.send_body(store, &file.url, &lines, source, 0..file.bytes)?;
+        check_unchanged(source)?;
         let verified = sums.confirmed(&head, file)?.then(|| ALGORITHM.name().to_string());
         Ok(BegunObject::Ended(TransferOutcome::Put, verified.into_iter().collect()))
     }
@@ -131,33 +125,26 @@ impl PutStream<'_> {
     fn begin_upload(
         &mut self,
         store: &S3Store,
-        file: SourceFile,
-        content: &File,
-        before: &Metadata,
+        source: &Arc<OpenSource>,
         part_bytes: u64,
     ) -> Result<BegunObject, PutError> {
         let begun = clock::now();
-        let open = match self.unfinished(store, &file, content, part_bytes)? {
+        let open = match self.unfinished(store, source, part_bytes)? {
             Some(open) => open,
             None => {
-                let id = self.create_upload(store, &file, before)?;
+                let id = self.create_upload(store, source)?;
                 OpenUpload { id, part_bytes, held: Default::default() }
             }
         };
-        store.opened_upload(&open.id, &store.place(&file.url));
-        let content = content.try_clone().map_err(|error| file.failed(error))?;
-        Ok(BegunObject::InParts(Arc::new(Upload::new(file, content, before.clone(), open, begun))))
+        store.opened_upload(&open.id, &store.place(&source.file.url));
+        Ok(BegunObject::InParts(Arc::new(Upload::new(Arc::clone(source), open, begun))))
     }
 
     /// The name that the store gives it.
-    fn create_upload(
-        &mut self,
-        store: &S3Store,
-        file: &SourceFile,
-        before: &Metadata,
-    ) -> Result<String, PutError> {
+    fn create_upload(&mut self, store: &S3Store, source: &OpenSource) -> Result<String, PutError> {
+        let file = &source.file;
         let url = file.url.with_target(&format!("{}?uploads", file.url.path()));
-        let mut lines = format!("Content-Length: 0\r\n{}", modified_line(before));
+        let mut lines = format!("Content-Length: 0\r\n{}", modified_line(&source.before));
         if !store.is_plain() {
             lines.push_str("x-amz-checksum-algorithm: CRC64NVME\r\nx-amz-checksum-type: FULL_OBJECT\r\n");
         }
@@ -181,11 +168,11 @@ impl PutStream<'_> {
         match ended {
             Ok((outcome, verified)) => {
                 store.closed_upload(&upload.open.id);
-                let bytes = (upload.file.bytes, upload.held_bytes());
-                self.report(&upload.file, outcome, bytes, verified, upload.begun);
+                let bytes = (upload.source.file.bytes, upload.held_bytes());
+                self.report(&upload.source.file, outcome, bytes, verified, upload.begun);
             }
             Err(error) => {
-                self.work.failed(&upload.file, error);
+                self.work.failed(&upload.source.file, error);
                 let aborted = abort(&self.work.abort_settings, store, upload);
                 lock(&self.work.errors).extend(aborted.err());
             }
@@ -193,8 +180,9 @@ impl PutStream<'_> {
     }
 
     fn send_part(&mut self, store: &S3Store, upload: &Upload, number: u32) -> Result<SentPart, PutError> {
-        let (file, range) = (&upload.file, upload.range(number));
-        let sums = self.sums_of(store, file, &upload.content, range.clone())?;
+        let (source, range) = (&upload.source, upload.range(number));
+        let file = &source.file;
+        let sums = self.sums_of(store, source, range.clone())?;
         if let Some(held) = upload.open.held.get(&number).filter(|held| held.sum == Some(sums.sum.value)) {
             let (tag, sum) = (held.tag.clone(), sums.sum.value);
             self.count_as_there(range.end - range.start);
@@ -206,10 +194,9 @@ impl PutStream<'_> {
             "{path}?partNumber={number}&uploadId={}",
             encoded(upload.open.id.as_bytes())
         ));
-        let sent = self.send_body(store, &url, &lines, file, (&upload.content, range));
+        let sent = self.send_body(store, &url, &lines, source, range);
         // A store that finds other bytes than those that were summed has them of a file that changes.
-        let head =
-            sent.or_else(|error| check_unchanged(file, &upload.content, &upload.before).and(Err(error)))?;
+        let head = sent.or_else(|error| check_unchanged(source).and(Err(error)))?;
         let is_confirmed = sums.confirmed(&head, file)?;
         let tag = head.headers.text("etag").filter(|tag| !tag.is_empty()).map(String::from);
         let no_tag = || S3Error::Answer {
@@ -227,8 +214,9 @@ impl PutStream<'_> {
         upload: &Upload,
         tries: u32,
     ) -> Result<(TransferOutcome, Vec<String>), PutError> {
-        let (file, location) = (&upload.file, store.place(&upload.file.url));
-        check_unchanged(file, &upload.content, &upload.before)?;
+        let file = &upload.source.file;
+        let location = store.place(&file.url);
+        check_unchanged(&upload.source)?;
         let (sum, is_confirmed) = upload.sum();
         let body = upload.body(!store.is_plain());
         let payload = to_hex(&Sha256::digest(&body));
@@ -251,7 +239,7 @@ impl PutStream<'_> {
             body.as_bytes(),
         );
         let verified = || is_confirmed.then(|| ALGORITHM.name().to_string()).into_iter().collect();
-        let there = |stream: &mut Self| stream.is_object_there(store, file, &upload.content, &upload.before);
+        let there = |stream: &mut Self| stream.is_object_there(store, &upload.source);
         match answer {
             Ok(answer) => match parse_completed(&answer) {
                 Ok(Ok(())) => Ok((TransferOutcome::Put, verified())),
@@ -278,20 +266,15 @@ impl PutStream<'_> {
         error: PutError,
     ) -> Result<(TransferOutcome, Vec<String>), PutError> {
         let is_over = matches!(&error, PutError::Client(error) if error.is_no_upload());
-        match is_over && self.is_object_there(store, &upload.file, &upload.content, &upload.before)? {
+        match is_over && self.is_object_there(store, &upload.source)? {
             true => Ok((TransferOutcome::AlreadyThere, Vec::new())),
             false => Err(error),
         }
     }
 
     /// The same object is there already; another one is an error.
-    fn is_object_there(
-        &mut self,
-        store: &S3Store,
-        file: &SourceFile,
-        content: &File,
-        before: &Metadata,
-    ) -> Result<bool, PutError> {
+    fn is_object_there(&mut self, store: &S3Store, source: &OpenSource) -> Result<bool, PutError> {
+        let OpenSource { file, before, .. } = source;
         let head = ask_again(&mut self.connection, self.settings, "HEAD", &file.url, "")?;
         match head.status {
             200 => {}
@@ -303,11 +286,11 @@ impl PutStream<'_> {
                 return Ok(false);
             }
         }
-        let same_length = head.headers.content_length() == Ok(Some(before.len()));
+        let same_length = head.headers.content_length() == Ok(Some(file.bytes));
         let same_time = head.headers.text("x-amz-meta-mtime") == Some(modified(before).as_str());
         let same_sum = |stream: &mut Self| match ObjectSum::of_lines(&head.headers) {
             Some(sum) if sum.algorithm == ALGORITHM => {
-                let own = stream.sums_of(store, file, content, 0..before.len())?;
+                let own = stream.sums_of(store, source, 0..file.bytes)?;
                 Ok::<_, PutError>(own.sum == sum)
             }
             _ => Ok(false),
@@ -322,8 +305,7 @@ impl PutStream<'_> {
     pub(super) fn sums_of(
         &mut self,
         store: &S3Store,
-        file: &SourceFile,
-        content: &File,
+        OpenSource { file, content, .. }: &OpenSource,
         bytes: Range<u64>,
     ) -> Result<BodySums, PutError> {
         let (mut sum, mut sha256) = (ALGORITHM.begin(), store.signs_bodies().then(Sha256::new));
@@ -346,8 +328,8 @@ impl PutStream<'_> {
         store: &S3Store,
         url: &HttpUrl,
         lines: &str,
-        file: &SourceFile,
-        (content, bytes): (&File, Range<u64>),
+        OpenSource { file, content, .. }: &OpenSource,
+        bytes: Range<u64>,
     ) -> Result<ResponseHead, PutError> {
         connected(&mut self.connection, self.settings, url)?.send(&[("PUT", url, lines)])?;
         let sent = self.body(file, content, bytes, None);
@@ -370,7 +352,7 @@ impl PutStream<'_> {
     }
 }
 
-fn check_unchanged(file: &SourceFile, content: &File, before: &Metadata) -> Result<(), PutError> {
+fn check_unchanged(OpenSource { file, content, before }: &OpenSource) -> Result<(), PutError> {
     let is_unchanged = FileId::of(content).map_err(|error| file.failed(error))? == FileId::new(before);
     if is_unchanged { Ok(()) } else { Err(PutError::Changed { path: file.path.clone() }) }
 }

@@ -8,9 +8,9 @@ use super::store::S3Store;
 use super::upload::{OpenUpload, part_bytes_of, part_range};
 use crate::client::TransferError;
 use crate::http::url::{HttpUrl, encoded};
-use crate::put::{PutError, PutStream, SourceFile};
+use crate::put::sources::OpenSource;
+use crate::put::{PutError, PutStream};
 use std::collections::BTreeMap;
-use std::fs::File;
 
 /// Of so many uploads of one key it is looked what they have.
 const MOST_LOOKED_AT: usize = 8;
@@ -22,10 +22,10 @@ impl PutStream<'_> {
     pub(super) fn unfinished(
         &mut self,
         store: &S3Store,
-        file: &SourceFile,
-        content: &File,
+        source: &OpenSource,
         usual: u64,
     ) -> Result<Option<OpenUpload>, PutError> {
+        let file = &source.file;
         let ids = self.upload_ids(store, &file.url)?;
         for id in ids.into_iter().rev().take(MOST_LOOKED_AT) {
             let Some(held) = self.held_parts(store, &file.url, &id)? else { continue };
@@ -36,7 +36,7 @@ impl PutStream<'_> {
                 None => true,
                 Some((number, sum)) => {
                     let range = part_range(number, part_bytes, file.bytes);
-                    sum == Some(self.sums_of(store, file, content, range)?.sum.value)
+                    sum == Some(self.sums_of(store, source, range)?.sum.value)
                 }
             };
             if is_own {

@@ -8,10 +8,9 @@ use super::sums::{ObjectSum, SumAlgorithm};
 use crate::client::ClientSettings;
 use crate::http::url::{HttpUrl, encoded};
 use crate::patience::Retries;
-use crate::put::sources::{PutError, SourceFile};
+use crate::put::sources::{OpenSource, PutError, SourceFile};
 use linerate_system::lock;
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,10 +72,7 @@ pub(crate) struct OpenUpload {
 
 /// An object on its way in parts.
 pub(crate) struct Upload {
-    pub(crate) file: SourceFile,
-    pub(crate) content: File,
-    /// As the file was when it began.
-    pub(crate) before: Metadata,
+    pub(crate) source: Arc<OpenSource>,
     pub(super) open: OpenUpload,
     pub(crate) begun: Instant,
     progress: Mutex<UploadProgress>,
@@ -110,23 +106,17 @@ pub(crate) enum UploadEnd {
 }
 
 impl Upload {
-    pub(crate) fn new(
-        file: SourceFile,
-        content: File,
-        before: Metadata,
-        open: OpenUpload,
-        begun: Instant,
-    ) -> Self {
-        Upload { file, content, before, open, begun, progress: Mutex::default() }
+    pub(crate) fn new(source: Arc<OpenSource>, open: OpenUpload, begun: Instant) -> Self {
+        Upload { source, open, begun, progress: Mutex::default() }
     }
 
     fn count(&self) -> u32 {
-        u32::try_from(self.before.len().div_ceil(self.open.part_bytes.max(1))).unwrap_or(u32::MAX)
+        u32::try_from(self.source.file.bytes.div_ceil(self.open.part_bytes.max(1))).unwrap_or(u32::MAX)
     }
 
     /// Bytes of the file that are a part; parts are counted from 1.
     pub(crate) fn range(&self, number: u32) -> Range<u64> {
-        part_range(number, self.open.part_bytes, self.before.len())
+        part_range(number, self.open.part_bytes, self.source.file.bytes)
     }
 
     /// The next part that nobody has; whoever takes it calls [`Upload::done`].
@@ -242,7 +232,7 @@ impl Uploads {
 
 /// Where the parts of an upload go.
 pub(super) fn upload_url(upload: &Upload) -> HttpUrl {
-    let url = &upload.file.url;
+    let url = &upload.source.file.url;
     url.with_target(&format!("{}?uploadId={}", url.path(), encoded(upload.open.id.as_bytes())))
 }
 
@@ -253,7 +243,7 @@ const ABORT_WAITS: u32 = 2;
 /// What the store has of an upload is thrown away; where that fails, who does it instead.
 pub(crate) fn abort(settings: &ClientSettings<'_>, store: &S3Store, upload: &Upload) -> Result<(), PutError> {
     let url = upload_url(upload);
-    let place = store.place(&upload.file.url);
+    let place = store.place(&upload.source.file.url);
     let mut retries = Retries::new(ABORT_TRIES, Duration::ZERO);
     let aborted = loop {
         let asked = ask_text(&mut None, settings, (store, &place), ("DELETE", &url, ""), &[]);
@@ -286,7 +276,7 @@ mod tests {
         let url = "http://h/b/k".parse().expect("a URL");
         let file = SourceFile { path: "k".into(), url, bytes };
         let open = OpenUpload { id: "id".into(), part_bytes, held: BTreeMap::new() };
-        Upload::new(file, content, before, open, Instant::now())
+        Upload::new(Arc::new(OpenSource { file, content, before }), open, Instant::now())
     }
 
     fn sent(bytes: &[u8]) -> Result<SentPart, PutError> {

@@ -18,7 +18,7 @@ use linerate_system::clock;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
-    Receivers, serve_own,
+    serve_own,
 };
 use linerate_transport::flow::sink::SinkFolder;
 use linerate_transport::iperf3::{self, ServerEvent};
@@ -47,7 +47,8 @@ impl AgentArgs {
             ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        Ok(AgentSettings { limits, allow, sink: self.open_sink()?, experiments: !self.no_experiment })
+        let (sink, experiments) = (self.open_sink()?, !self.no_experiment);
+        Ok(AgentSettings { allow, sink, experiments, interface_of: interface_of(), ..limits.into() })
     }
 }
 
@@ -82,15 +83,14 @@ pub(super) fn agent(args: &AgentArgs, output: &Output) -> Result<u8, Failure> {
         })
         .collect::<Result<_, _>>()?;
     if args.own {
-        serve_own(&listen, Receivers::default(), interface_of(), args.settings()?)?;
+        serve_own(&listen, args.settings()?)?;
         return Ok(0);
     }
     let stop = stop_on_signals()?;
     // A descriptor for each stream, and strangers hold some as well.
     linerate_system::storage::raise_open_files();
     let (key, made) = Key::find_or_make(args.key_file.as_deref())?;
-    let agent =
-        Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), args.settings()?)?;
+    let agent = Agent::bind(&listen, key.clone(), args.settings()?)?;
     let mut text = String::new();
     if let Some(path) = made {
         text.push_str(&format!("made a new key in {}\n", path.display()));

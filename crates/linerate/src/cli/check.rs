@@ -51,15 +51,8 @@ pub(super) fn check(args: CheckArgs, output: &Output) -> Result<u8, Failure> {
     if let Some(gate) = gate {
         return expected(&gate, &run, json, output);
     }
-    if json {
-        output.print_json(&found)?
-    } else {
-        output.print(&format!(
-            "{}: {}\n",
-            shortened(&printable(&found.host), HOST_COLUMNS),
-            found.sentence
-        ))?
-    }
+    let host = || shortened(&printable(&found.host), HOST_COLUMNS);
+    output.show(json, &found, || format!("{}: {}\n", host(), found.sentence))?;
     if let (Some(summary), true) = (summary(&run.errors), json) {
         output.complain(&summary);
     }

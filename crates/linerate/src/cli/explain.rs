@@ -35,11 +35,7 @@ pub(super) fn explain(args: &ExplainArgs, output: &Output) -> Result<u8, Failure
     if args.experiment && !stop.is_ended() {
         take(&mut found, experiment, &sysroot, machine, &stop, args, output);
     }
-    if args.json {
-        output.print_json(&found)?;
-    } else {
-        output.print(&report::explanation(&found, output.width(), output.colour()))?;
-    }
+    output.show(args.json, &found, || report::explanation(&found, output.width(), output.colour()))?;
     Ok(0)
 }
 

@@ -91,6 +91,16 @@ impl Output {
         self.print(&format!("{json}\n"))
     }
 
+    /// A product on standard output: as JSON, or as a text for people.
+    pub(super) fn show(
+        &self,
+        json: bool,
+        product: &(impl Serialize + ?Sized),
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if json { self.print_json(product) } else { self.print(&text()) }
+    }
+
     /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();

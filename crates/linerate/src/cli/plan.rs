@@ -204,12 +204,7 @@ fn way(
 fn bound_of(plan: &Result<FlowPlan, Failure>, of: fn(&FlowPlan) -> &Bound) -> Bound {
     match plan {
         Ok(plan) => of(plan).clone(),
-        Err(why) => Bound {
-            bytes_per_second: Fact::unknown(why),
-            likely_bytes_per_second: None,
-            interval: None,
-            cut: Vec::new(),
-        },
+        Err(why) => Bound::unknown(why),
     }
 }
 
@@ -395,11 +390,7 @@ pub(super) fn raid(args: &RaidArgs, output: &Output) -> Result<u8, Failure> {
         devices,
     })
     .map_err(Failure::usage)?;
-    if args.json {
-        output.print_json(&layout)?;
-        return Ok(0);
-    }
-    output.print(&report::raid(&layout, output.text_width(), output.colour()))?;
+    output.show(args.json, &layout, || report::raid(&layout, output.text_width(), output.colour()))?;
     Ok(0)
 }
 
@@ -415,11 +406,7 @@ fn check_arrays(root: Option<&Path>, args: &RaidArgs, output: &Output) -> Result
              looks like one disk: compute it with --level and --disks"
         )));
     }
-    if args.json {
-        output.print_json(&arrays)?;
-        return Ok(0);
-    }
-    output.print(&report::raid_check(&arrays, output.text_width(), output.colour()))?;
+    output.show(args.json, &arrays, || report::raid_check(&arrays, output.text_width(), output.colour()))?;
     Ok(0)
 }
 
@@ -427,10 +414,7 @@ fn check_arrays(root: Option<&Path>, args: &RaidArgs, output: &Output) -> Result
 pub(super) fn rates(args: &RatesArgs, output: &Output) -> Result<u8, Failure> {
     let kinds = args.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
     let tables: Vec<Table> = kinds.into_iter().flat_map(tables).collect();
-    if args.json {
-        output.print_json(&tables)?;
-    } else {
-        output.print(&report::rates(&tables, output.width().max(LEAST_WIDTH), output.colour()))?;
-    }
+    let width = output.width().max(LEAST_WIDTH);
+    output.show(args.json, &tables, || report::rates(&tables, width, output.colour()))?;
     Ok(0)
 }

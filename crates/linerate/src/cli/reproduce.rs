@@ -39,10 +39,7 @@ pub(super) fn reproduce(args: &ReproduceArgs, output: &Output) -> Result<u8, Fai
     if let Some(file) = &args.html {
         write_page(file, &report::reproduced_html(&found))?;
     }
-    match args.json {
-        true => output.print_json(&found)?,
-        false => output.print(&report::reproduced(&found, output.width(), output.colour()))?,
-    }
+    output.show(args.json, &found, || report::reproduced(&found, output.width(), output.colour()))?;
     Ok(u8::from(found.steps.iter().any(|step| step.left_out.is_some())))
 }
 

@@ -52,9 +52,7 @@ pub(super) fn flow_of(
         sources: args.source,
         peers: args.peer,
         protocols: protocols.to_vec(),
-        seconds: None,
         repeats: ROUNDS,
-        budget_seconds: 0.0,
         block_bytes: method.transfer,
         queue_depth: method.queue_depth,
         workers: method.workers,
@@ -64,9 +62,7 @@ pub(super) fn flow_of(
         verify: method.verify,
         rate_limit,
         idle,
-        experiment: false,
-        flow: RunFlow::default(),
-        sinks: Vec::new(),
+        ..Goal::default()
     };
     let spec = RunSpec {
         stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],

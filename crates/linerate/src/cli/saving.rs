@@ -18,9 +18,9 @@ use linerate_report::Folder;
 use linerate_report::gate::{Expectations, GateReport, History, judge, junit_page};
 use linerate_report::results::{self, ResultStore};
 use linerate_system::file::{check_writable, folder_of};
-use linerate_system::side_file::ReplacingFile;
+use linerate_system::side_file::replace_whole;
 use linerate_system::stop::Stop;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -278,11 +278,7 @@ impl Gate {
 }
 
 fn write(file: &Path, page: &str) -> Result<(), Failure> {
-    let written = ReplacingFile::beside(file, 0o666).and_then(|mut new| {
-        new.file.write_all(page.as_bytes())?;
-        new.put(file)
-    });
-    written.map_err(|error| unwritten(file, &error))
+    replace_whole(file, page.as_bytes()).map_err(|error| unwritten(file, &error))
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Failure {

@@ -6,9 +6,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::saving::{keep, summary};
 use super::stop::{end_what_hangs, stop_on_signals};
-use linerate_deliver::get::{
-    ExcludedNames, FileSelection, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place,
-};
+use linerate_deliver::get::{FileSelection, GetSpec, LocalNic, dotfiles_in_home, fetch, find, same_place};
 use linerate_deliver::http::url::HttpUrl;
 use linerate_deliver::put::{PutError, PutSpec, put as put_files, select};
 use linerate_deliver::s3::credentials::S3Identity;
@@ -38,19 +36,14 @@ pub(super) fn get(args: &GetArgs, output: &Output) -> Result<u8, Failure> {
         output: args.output.clone(),
         streams: args.streams,
         nics: args.nic.iter().map(|text| LocalNic::find(text)).collect::<Result<_, _>>()?,
-        addresses: Vec::new(),
         replace: args.replace,
-        keeps_same: false,
-        is_other_half: false,
         sha256: args.sha256.clone(),
         bytes_per_second: args.transfer.rate_limit,
         token: args.server.token()?,
         store,
         trust: args.server.trust(),
         timeout: args.transfer.timeout,
-        excluded: ExcludedNames::default(),
-        awaited: None,
-        archive: None,
+        ..GetSpec::default()
     };
     if spec.sha256.is_some() && spec.urls.len() > 1 {
         return Err(Failure::usage("--sha256 needs exactly one file: give one URL with it"));

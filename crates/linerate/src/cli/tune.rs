@@ -10,7 +10,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
 use linerate_system::clock;
 use linerate_tune::journal::{FileLog, Host, Journal, JournalLock, JournalState, Record};
-use linerate_tune::kernel_access::LiveKernel;
+use linerate_tune::kernel_access::{KernelAccess, LiveKernel, Reader};
 use linerate_tune::{
     self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
 };
@@ -40,15 +40,17 @@ pub(super) fn tune(args: &TuneArgs, output: &Output) -> Result<u8, Failure> {
 }
 
 /// The machine that is meant.
-struct TunedMachine {
+struct TunedMachine<'a> {
     sysroot: Sysroot,
     host: Host,
     folder: PathBuf,
     name: String,
+    options: &'a TuneOptions,
+    output: &'a Output,
 }
 
-impl TunedMachine {
-    fn of(options: &TuneOptions, output: &Output) -> Result<TunedMachine, Failure> {
+impl<'a> TunedMachine<'a> {
+    fn of(options: &'a TuneOptions, output: &'a Output) -> Result<Self, Failure> {
         if let Some(name) = &options.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
@@ -64,6 +66,8 @@ impl TunedMachine {
             folder: options.journal.clone().or_else(below).unwrap_or_else(|| JOURNAL_FOLDER.into()),
             name: tune::journal_name(options.netns.as_deref()),
             sysroot,
+            options,
+            output,
         })
     }
 
@@ -71,13 +75,8 @@ impl TunedMachine {
         LiveKernel::of(&self.sysroot).map_err(Failure::usage)
     }
 
-    fn plan(
-        &self,
-        options: &TuneOptions,
-        access: &dyn tune::kernel_access::KernelAccess,
-        machine: Machine,
-    ) -> TunePlan {
-        let goal = TuneGoal { rate: options.rate, round_trip: options.rtt };
+    fn plan(&self, access: &dyn KernelAccess, machine: Machine) -> TunePlan {
+        let goal = TuneGoal { rate: self.options.rate, round_trip: self.options.rtt };
         tune::plan(&self.sysroot, machine, goal, access)
     }
 
@@ -97,11 +96,8 @@ fn show(args: &TuneArgs, choice: &SettingChoice, output: &Output) -> Result<u8, 
     // A recording in an archive can be read, too.
     let machine = probe(&target.sysroot);
     let plan = match LiveKernel::of(&target.sysroot) {
-        Ok(kernel) => target.plan(options, &kernel, machine),
-        Err(_) => {
-            let reader = tune::kernel_access::Reader(target.sysroot.clone());
-            target.plan(options, &reader, machine)
-        }
+        Ok(kernel) => target.plan(&kernel, machine),
+        Err(_) => target.plan(&Reader(target.sysroot.clone()), machine),
     };
     if options.json {
         let mut plan = plan.clone();
@@ -128,7 +124,7 @@ fn show(args: &TuneArgs, choice: &SettingChoice, output: &Output) -> Result<u8, 
 fn apply(options: &TuneOptions, choice: &SettingChoice, output: &Output) -> Result<u8, Failure> {
     let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
-    let plan = target.plan(options, &kernel, probe(&target.sysroot));
+    let plan = target.plan(&kernel, probe(&target.sysroot));
     let changes = plan.changes(choice)?;
     if changes.is_empty() {
         output.complain(
@@ -140,19 +136,13 @@ fn apply(options: &TuneOptions, choice: &SettingChoice, output: &Output) -> Resu
     if !ask(&screen::changes(&changes, &plan), "Change these settings", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &changes, options.json, output)
+    carry_out(&target, &kernel, &changes)
 }
 
-fn carry_out(
-    target: &TunedMachine,
-    kernel: &LiveKernel,
-    changes: &[WantedValue],
-    json: bool,
-    output: &Output,
-) -> Result<u8, Failure> {
+fn carry_out(target: &TunedMachine<'_>, kernel: &LiveKernel, changes: &[WantedValue]) -> Result<u8, Failure> {
     let lock = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, state) = read_journal(&lock, target, output)?;
+        let (mut log, state) = read_journal(&lock, target)?;
         let mut journal = Journal::new(&mut log, state);
         let started = humantime::format_rfc3339_seconds(clock::date()).to_string();
         let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, changes);
@@ -161,18 +151,14 @@ fn carry_out(
         }
         outcomes?
     };
-    print_outcomes(target, &outcomes, json, output)
+    print_outcomes(target, &outcomes)
 }
 
 /// The journal's file, and what its lines came to, of this machine.
-fn read_journal(
-    lock: &JournalLock,
-    target: &TunedMachine,
-    output: &Output,
-) -> Result<(FileLog, JournalState), Failure> {
+fn read_journal(lock: &JournalLock, target: &TunedMachine<'_>) -> Result<(FileLog, JournalState), Failure> {
     let (records, cut) = lock.read()?;
     if cut > 0 {
-        output.complain(&format!(
+        target.output.complain(&format!(
             "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet \
              begun",
             target.folder.display()
@@ -182,7 +168,7 @@ fn read_journal(
     Ok((lock.open()?, state))
 }
 
-fn state_of(records: Vec<Record>, target: &TunedMachine) -> Result<JournalState, Failure> {
+fn state_of(records: Vec<Record>, target: &TunedMachine<'_>) -> Result<JournalState, Failure> {
     let state = JournalState::of(records).map_err(|damage| {
         Failure::Lacks(format!(
             "the journal in {} cannot be followed: {}; restore by hand what it calls “old”, then move it away",
@@ -200,11 +186,11 @@ fn undo(args: &UndoArgs, options: &TuneOptions, output: &Output) -> Result<u8, F
     let leave = Leave { force: args.force.clone(), forget: args.forget.clone() };
     if !JournalLock::is_there(&target.folder, &target.name) {
         leave.check(&JournalState::default())?;
-        return nothing_to_undo(&target, options.json, output);
+        return nothing_to_undo(&target);
     }
     let lock = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
-        let (mut log, state) = read_journal(&lock, &target, output)?;
+        let (mut log, state) = read_journal(&lock, &target)?;
         let mut journal = Journal::new(&mut log, state);
         leave.check(journal.state())?;
         let outcomes = tune::undo(&kernel, &mut journal, &target.host, &leave)?;
@@ -213,14 +199,14 @@ fn undo(args: &UndoArgs, options: &TuneOptions, output: &Output) -> Result<u8, F
         }
         outcomes
     };
-    print_outcomes(&target, &outcomes, options.json, output)
+    print_outcomes(&target, &outcomes)
 }
 
-fn nothing_to_undo(target: &TunedMachine, json: bool, output: &Output) -> Result<u8, Failure> {
-    if json {
-        return print_outcomes(target, &[], true, output);
+fn nothing_to_undo(target: &TunedMachine<'_>) -> Result<u8, Failure> {
+    if target.options.json {
+        return print_outcomes(target, &[]);
     }
-    output.print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
+    target.output.print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
     Ok(0)
 }
 
@@ -246,7 +232,7 @@ fn persist(options: &TuneOptions, output: &Output) -> Result<u8, Failure> {
     if !ask(&screen::files(&lasting.changes), "Write these files", options.yes, output)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.changes, options.json, output)
+    carry_out(&target, &kernel, &lasting.changes)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.
@@ -270,21 +256,10 @@ struct OutcomesOutput<'a> {
     outcomes: &'a [SettingOutcome],
 }
 
-fn print_outcomes(
-    target: &TunedMachine,
-    outcomes: &[SettingOutcome],
-    json: bool,
-    output: &Output,
-) -> Result<u8, Failure> {
-    if json {
-        output.print_json(&OutcomesOutput {
-            schema: 1,
-            journal: target.folder.display().to_string(),
-            outcomes,
-        })?;
-    } else {
-        output.print(&screen::outcomes(outcomes))?;
-    }
+fn print_outcomes(target: &TunedMachine<'_>, outcomes: &[SettingOutcome]) -> Result<u8, Failure> {
+    let output = target.output;
+    let product = OutcomesOutput { schema: 1, journal: target.folder.display().to_string(), outcomes };
+    output.show(target.options.json, &product, || screen::outcomes(outcomes))?;
     let trouble = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).count();
     if trouble > 0 {
         output.complain(&format!("{trouble} of {} settings need a look", outcomes.len()));

@@ -24,7 +24,6 @@ pub(crate) use findings::{
     burst_of_network, compared_nodes, compared_paths, load_findings, others_findings, slow_nodes, slow_paths,
     stream_findings,
 };
-use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
@@ -130,12 +129,7 @@ pub(crate) fn compared_twins(
 /// The plan's ceiling, of which a file that somebody edited may hold anything.
 fn sane(ceiling: &Bound) -> Bound {
     match ceiling.bytes_per_second.known() {
-        Some(rate) if !rate.is_finite() || *rate < 0.0 => Bound {
-            bytes_per_second: Fact::unknown("the plan holds no number"),
-            likely_bytes_per_second: None,
-            interval: None,
-            cut: Vec::new(),
-        },
+        Some(rate) if !rate.is_finite() || *rate < 0.0 => Bound::unknown("the plan holds no number"),
         _ => ceiling.clone(),
     }
 }

@@ -14,6 +14,7 @@ use super::*;
 use crate::measure::{LimitedBy, Measurement, Stage, WorkerResult};
 pub(super) use experiment::record;
 pub(super) use lab::{Case, Lab, figure};
+use linerate_facts::fact::Fact;
 use linerate_model::plan::{Origin, ResourceKind};
 use linerate_model::verdict::{LimitKind, Verdict};
 

@@ -114,7 +114,11 @@ pub(super) fn observe(
         verified,
         rate_limit: peers.rate_limit().filter(|_| sends),
         rates: if sends { series.rates() } else { Vec::new() },
-        ..Observed::of_incoming(workers, watched, tcp, engine)
+        workers,
+        windows: watched,
+        tcp,
+        engine,
+        ..Observed::default()
     }))
 }
 

@@ -12,6 +12,7 @@ use linerate_facts::wording::counted;
 use linerate_model::plan::WorkerPlan;
 
 /// What was seen of a flow, with what is needed to describe it.
+#[derive(Default)]
 pub(super) struct Observed {
     pub workers: Vec<WorkerPlan>,
     pub windows: WindowObservation,
@@ -48,32 +49,6 @@ pub(super) enum Pacing {
 }
 
 impl Observed {
-    /// Of a flow that comes in, what is known before it has ended.
-    pub(super) fn of_incoming(
-        workers: Vec<WorkerPlan>,
-        watched: WindowObservation,
-        tcp: Vec<TcpFigures>,
-        engine: String,
-    ) -> Observed {
-        Observed {
-            workers,
-            windows: watched,
-            rates: Vec::new(),
-            receiver: None,
-            sender: None,
-            sync_seconds: 0.0,
-            sink: None,
-            tcp,
-            verified: None,
-            zero_copy: None,
-            engine,
-            segmentation: false,
-            flags: Vec::new(),
-            rate_limit: None,
-            pacing: None,
-        }
-    }
-
     /// A later look at the same flow.
     pub(super) fn join(&mut self, later: Observed) {
         let (now, then) = (self.windows.bytes as f64, later.windows.bytes as f64);

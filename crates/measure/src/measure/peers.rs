@@ -74,11 +74,6 @@ impl Peers {
         Peers { sessions, names: paths.iter().map(|path| path.name.clone()).collect(), opened }
     }
 
-    /// Nobody to send to.
-    pub fn none() -> Self {
-        Peers::new(Vec::new(), &[])
-    }
-
     /// The sessions.
     pub fn sessions(&self) -> &[AgentSession] {
         &self.sessions

@@ -218,8 +218,6 @@ pub(super) fn observe_beside(
         windows: watched,
         rates: series.rates(),
         receiver,
-        sender: None,
-        sync_seconds: 0.0,
         sink,
         tcp,
         verified,
@@ -229,6 +227,7 @@ pub(super) fn observe_beside(
         flags,
         rate_limit: peers.rate_limit(),
         pacing,
+        ..Observed::default()
     }))
 }
 

@@ -38,7 +38,7 @@ pub use transfer::{ServedResult, TransferFile, TransferNic, TransferOutcome, Tra
 pub const SCHEMA: u32 = 2;
 
 /// All products of the forward path, or of one stage of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub schema: u32,
     /// linerate's version.
@@ -102,26 +102,11 @@ impl Run {
         Run {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_string(),
-            tool: String::new(),
             started: humantime::format_rfc3339_seconds(clock::date()).to_string(),
             host,
-            stage: None,
-            name: String::new(),
             machine,
             goal,
-            plan: None,
-            measurements: Vec::new(),
-            scaling: None,
-            load: None,
-            iperf3: Vec::new(),
-            ledgers: Vec::new(),
-            transfer: None,
-            served: None,
-            fleet: None,
-            power: None,
-            diagnosis: None,
-            changes: Vec::new(),
-            errors: Vec::new(),
+            ..Run::default()
         }
     }
 

@@ -76,6 +76,7 @@ pub struct PowerListener<'a> {
 }
 
 /// What was drawn during all rounds of one measurement.
+#[derive(Default)]
 struct Part {
     stage: Stage,
     name: String,
@@ -134,16 +135,7 @@ impl<'a> PowerListener<'a> {
     fn place_of(&mut self, stage: Stage, name: &str) -> usize {
         let same = |part: &Part| part.stage == stage && part.name == name;
         self.parts.iter().position(same).unwrap_or_else(|| {
-            let name = name.to_string();
-            self.parts.push(Part {
-                stage,
-                name,
-                seconds: 0.0,
-                rounds: 0,
-                joules: 0.0,
-                unknown: None,
-                bytes_per_second: 0.0,
-            });
+            self.parts.push(Part { stage, name: name.to_string(), ..Part::default() });
             self.parts.len() - 1
         })
     }

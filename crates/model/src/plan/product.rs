@@ -131,6 +131,12 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Nothing bounds the flow as far as is known; the reason is a phrase.
+    pub fn unknown(why: impl ToString) -> Self {
+        let bytes_per_second = Fact::unknown(why);
+        Bound { bytes_per_second, likely_bytes_per_second: None, interval: None, cut: Vec::new() }
+    }
+
     /// A ceiling: this bound in the best case, and what is likely.
     pub(super) fn with_likely(self, likely: &Bound) -> Self {
         Bound { likely_bytes_per_second: likely.bytes_per_second.known().copied(), ..self }

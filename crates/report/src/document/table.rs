@@ -70,7 +70,7 @@ impl TableRow {
 }
 
 /// Columns and rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table<'a> {
     columns: Vec<Column<'a>>,
     /// The heads of the page, where they show more than those of the terminal.
@@ -89,15 +89,7 @@ pub(crate) struct Table<'a> {
 impl<'a> Table<'a> {
     pub(crate) fn new(columns: impl Into<Vec<Column<'a>>>, rows: impl IntoIterator<Item = TableRow>) -> Self {
         let rows = rows.into_iter().collect();
-        Table {
-            columns: columns.into(),
-            heads: Vec::new(),
-            rows,
-            whole: false,
-            below: 0,
-            beside: 0,
-            beside_head: "",
-        }
+        Table { columns: columns.into(), rows, ..Table::default() }
     }
 
     pub(crate) fn with_heads(self, heads: &[Markup]) -> Self {

@@ -48,9 +48,7 @@ pub(super) fn picture(parts: &MachineParts) -> Picture {
         between: (parts.nodes.len() > 1).then_some(between),
         nodes,
         strips,
-        left_out: 0,
-        loaded: false,
-        limit: None,
+        ..Picture::default()
     }
 }
 

@@ -136,7 +136,7 @@ impl LimitSign {
 }
 
 /// How an edge is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum EdgeStyle {
     /// As fast as both ends can.
@@ -148,11 +148,12 @@ pub(super) enum EdgeStyle {
     /// The figures are of no real link.
     Formality,
     /// Nothing is known of it, or there is no link: a part of the chip.
+    #[default]
     Unknown,
 }
 
 /// A link as it is drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Edge {
     /// Above the line: `16 GT/s x16 · 252 Gb/s`.
     pub above: String,
@@ -173,15 +174,7 @@ pub(super) struct Edge {
 impl Edge {
     /// Of a part of the chip, or of a link that nothing tells of.
     pub(crate) fn unknown(why: &str) -> Self {
-        Edge {
-            above: String::new(),
-            below: String::new(),
-            tip: why.into(),
-            rate: 0.0,
-            look: EdgeStyle::Unknown,
-            used: None,
-            slot: None,
-        }
+        Edge { tip: why.into(), ..Edge::default() }
     }
 }
 

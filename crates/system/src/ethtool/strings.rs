@@ -181,6 +181,7 @@ pub struct Driver {
 }
 
 /// `struct ethtool_drvinfo`.
+#[derive(Default)]
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -201,20 +202,7 @@ impl Ethtool {
     /// Driver and firmware, as `ethtool -i` shows them. Fails with `EOPNOTSUPP` where the driver names itself
     /// nowhere (`lo`).
     pub fn driver(&self, interface: &str) -> io::Result<Driver> {
-        let request = DriverInfo {
-            command: ETHTOOL_GDRVINFO,
-            driver: [0; 32],
-            version: [0; 32],
-            firmware_version: [0; 32],
-            bus_info: [0; 32],
-            expansion_rom_version: [0; 32],
-            reserved: [0; 12],
-            private_flags: 0,
-            statistics: 0,
-            test_info_bytes: 0,
-            eeprom_bytes: 0,
-            register_dump_bytes: 0,
-        };
+        let request = DriverInfo { command: ETHTOOL_GDRVINFO, ..DriverInfo::default() };
         // SAFETY: DriverInfo is struct ethtool_drvinfo, which ETHTOOL_GDRVINFO fills.
         let info = unsafe { self.fixed(interface, request) }?;
         Ok(Driver {

@@ -6,6 +6,8 @@
 //! with the debt of the last.
 
 use super::allow::AllowList;
+use super::host::InterfaceOf;
+use super::session_stream::Receivers;
 use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE, origin};
 use crate::flow::rate_limit::{Allowance, CATCH_UP};
 use crate::flow::sink::SinkFolder;
@@ -18,7 +20,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How an agent behaves beyond its defaults.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AgentSettings {
     pub limits: AgentLimits,
     /// Who may connect; empty: everybody (and show the key).
@@ -27,6 +29,9 @@ pub struct AgentSettings {
     pub sink: Option<Arc<SinkFolder>>,
     /// A client's experiment may take a little of the CPUs that receive from it.
     pub experiments: bool,
+    pub receivers: Receivers,
+    /// By default no interface is known.
+    pub interface_of: InterfaceOf,
 }
 
 impl Default for AgentSettings {
@@ -37,7 +42,14 @@ impl Default for AgentSettings {
 
 impl From<AgentLimits> for AgentSettings {
     fn from(limits: AgentLimits) -> Self {
-        AgentSettings { limits, allow: AllowList::default(), sink: None, experiments: true }
+        AgentSettings {
+            limits,
+            allow: AllowList::default(),
+            sink: None,
+            experiments: true,
+            receivers: Receivers::default(),
+            interface_of: Arc::new(|_| None),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> 
     DeadlineStream::new(&connection, shared.settings.limits.admission).write_all(&[ADMITTED])?;
     connection.set_read_timeout(None)?;
     connection.set_write_timeout(None)?;
-    let (receivers, allow) = (shared.receivers, &shared.settings.allow);
+    let (receivers, allow) = (shared.settings.receivers, &shared.settings.allow);
     stream.run(Some(handle), |stop| stream.work(StreamSocket::Tcp(connection), receivers, allow, stop));
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(crate) fn start_udp(
     socket.bind(&address.into())?;
     let socket = UdpSocket::from(socket);
     let port = socket.local_addr()?.port();
-    let (stream, receivers) = (stream.clone(), shared.receivers);
+    let (stream, receivers) = (stream.clone(), shared.settings.receivers);
     let acceptor = UdpAcceptor { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
         stream.run(None, |stop| {

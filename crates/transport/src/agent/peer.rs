@@ -11,10 +11,8 @@
 //! when we are killed.
 
 use super::clients::AgentSettings;
-use super::host::InterfaceOf;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, begin};
-use super::session_stream::Receivers;
 use super::{DEFAULT_PORT, Key};
 use crate::address::{resolve_host, resolve_named};
 use crate::ssh::{SshEnd, SshHost, SshProgram, SshProgramError};
@@ -272,13 +270,8 @@ fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String
 
 /// `linerate agent --own`: key from standard input, address to standard output, then serves until standard
 /// input closes.
-pub fn serve_own(
-    listen: &[SocketAddr],
-    receivers: Receivers,
-    interface_of: InterfaceOf,
-    settings: AgentSettings,
-) -> Result<(), Failure> {
-    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of, settings)
+pub fn serve_own(listen: &[SocketAddr], settings: AgentSettings) -> Result<(), Failure> {
+    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, settings)
 }
 
 /// As [`serve_own`], on other ends than the standard ones.
@@ -286,8 +279,6 @@ pub fn serve_own_on(
     mut input: impl BufRead + Send + 'static,
     mut output: impl Write,
     listen: &[SocketAddr],
-    receivers: Receivers,
-    interface_of: InterfaceOf,
     settings: AgentSettings,
 ) -> Result<(), Failure> {
     let mut line = String::new();
@@ -298,7 +289,7 @@ pub fn serve_own_on(
             "--own reads its key from standard input: {why}; it is for linerate's own use"
         ))
     })?;
-    let agent = Agent::bind_with(listen, key, receivers, interface_of, settings)?;
+    let agent = Agent::bind(listen, key, settings)?;
     let address = agent.local_addresses().first().copied();
     let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
     writeln!(output, "{ADDRESS_PREFIX}{address}").and_then(|()| output.flush()).map_err(|error| {

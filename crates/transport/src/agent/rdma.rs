@@ -72,7 +72,7 @@ impl RdmaServer {
         check(&spec, shared)?;
         let permit = permit(shared, whose.client)?;
         let local = ipv4(whose.local.ip()).ok_or(RdmaRefusal::Ipv6)?;
-        let nic = (shared.interface_of)(local.into()).map(|interface| interface.name);
+        let nic = (shared.settings.interface_of)(local.into()).map(|interface| interface.name);
         let at = RdmaPort::find(sysroot, local.into(), nic.as_deref())?;
         let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
         let tcp_port = PORTS.into_iter().find(is_free).ok_or(RdmaRefusal::NoPort)?;

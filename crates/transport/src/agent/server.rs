@@ -1,10 +1,8 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
 use super::clients::AgentSettings;
-use super::host::InterfaceOf;
 use super::protocol::AgentRequest;
 use super::secret::Key;
-use super::session_stream::Receivers;
 use super::shared::{PendingEntry, Shared, TICK};
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, data_streams, noise, session};
@@ -35,26 +33,10 @@ pub struct Agent {
 
 impl Agent {
     /// Listens on the addresses; none: on every address, port 7411.
-    pub fn bind(
-        listen: &[SocketAddr],
-        key: Key,
-        receivers: Receivers,
-        interface_of: InterfaceOf,
-    ) -> Result<Agent, Failure> {
-        Agent::bind_with(listen, key, receivers, interface_of, AgentSettings::default())
-    }
-
-    /// As [`Agent::bind`], with other bounds.
-    pub fn bind_with(
-        listen: &[SocketAddr],
-        key: Key,
-        receivers: Receivers,
-        interface_of: InterfaceOf,
-        settings: AgentSettings,
-    ) -> Result<Agent, Failure> {
+    pub fn bind(listen: &[SocketAddr], key: Key, settings: AgentSettings) -> Result<Agent, Failure> {
         let listeners = admission::listen_or_at(listen, DEFAULT_PORT)
             .map_err(|error| error.advise("--listen", IN_USE))?;
-        let shared = Shared::new(key, receivers, interface_of, settings).map_err(|error| {
+        let shared = Shared::new(key, settings).map_err(|error| {
             Failure::Lacks(format!("the agent cannot start: the kernel gives no random bytes: {error}"))
         })?;
         Ok(Agent { listeners, shared: Arc::new(shared) })

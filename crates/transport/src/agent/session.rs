@@ -91,7 +91,7 @@ fn welcome<'a>(
     let client = stream.peer_addr()?.ip().to_canonical();
     let permit = permit(hello, client, shared)?;
     let sysroot = Sysroot::live();
-    let interface = (shared.interface_of)(local.ip());
+    let interface = (shared.settings.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = TestOwner { local, client, start: clock::now() };
     Ok((

@@ -2,9 +2,8 @@
 //! have shown neither key nor token yet.
 
 use super::clients::{AgentSettings, Clients};
-use super::host::InterfaceOf;
 use super::secret::{Key, OneTimeTokens, SECRET_BYTES, random, to_hex};
-use super::session_stream::{Receivers, SessionStream, WatchedStreams};
+use super::session_stream::{SessionStream, WatchedStreams};
 use crate::admission::{self, Permits, SharedPending};
 use linerate_system::lock;
 use linerate_system::stop::Stop;
@@ -24,8 +23,6 @@ const STREAMS_OF_ALL: usize = 4;
 /// The key, the limits and what is in use of them.
 pub(super) struct Shared {
     pub key: Key,
-    pub receivers: Receivers,
-    pub interface_of: InterfaceOf,
     /// Differs between any two starts.
     pub instance: String,
     pub settings: AgentSettings,
@@ -44,17 +41,10 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Nobody is here yet.
-    pub(super) fn new(
-        key: Key,
-        receivers: Receivers,
-        interface_of: InterfaceOf,
-        settings: AgentSettings,
-    ) -> io::Result<Self> {
+    pub(super) fn new(key: Key, settings: AgentSettings) -> io::Result<Self> {
         let limits = settings.limits;
         Ok(Shared {
             key,
-            receivers,
-            interface_of,
             instance: to_hex(&random::<8>()?),
             settings,
             tokens: OneTimeTokens::default(),

@@ -397,8 +397,7 @@ fn run(seed: u32, sysroot: &Sysroot) -> Result<u32, String> {
         ..AgentLimits::default()
     };
     let key = Key::from_hex(&"5a".repeat(32)).expect("a key");
-    let shared = Shared::new(key, Receivers::default(), Arc::new(|_| None), limits.into())
-        .map_err(|error| error.to_string())?;
+    let shared = Shared::new(key, limits.into()).map_err(|error| error.to_string())?;
     let mut clients = Clients {
         shared: &shared,
         sysroot,

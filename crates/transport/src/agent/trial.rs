@@ -175,7 +175,7 @@ impl<'a> AgentTest<'a> {
         }
         let (stream, token, udp_port) = self.admit(spec, store, share)?;
         if writes_alone {
-            let store = self.shared.receivers.store;
+            let store = self.shared.settings.receivers.store;
             let written = host::write_alone(&stream, store, &self.shared.settings.allow);
             written.map_err(TestRefusal::NoThread)?;
         }

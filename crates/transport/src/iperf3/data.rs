@@ -28,7 +28,7 @@ use linerate_system::readiness::is_waiting;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, Segmentation, SendRefusal, TrainSender};
 use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,26 +58,143 @@ const CONNECT: [[u8; 4]; 4] =
 /// What a server answers.
 const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
 
-/// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
-pub(crate) fn send_tcp(
-    stream: &TcpStream,
-    stream_spec: &Iperf3StreamSpec,
-    flags: &Flags,
-    tally: &Iperf3Tally,
-) -> io::Result<()> {
-    stream.set_write_timeout(Some(POLL_INTERVAL))?;
-    let block_bytes = stream_spec.block_bytes;
-    let of = |method| {
-        let write_bytes = u32::try_from(block_bytes).unwrap_or(u32::MAX);
-        let spec = StreamSpec { method, write_bytes, ..StreamSpec::new(Protocol::Tcp, StreamRole::Send) };
-        let (hand, round_bytes) = Hand::new(&spec, stream, &Content::Memory)?;
-        Ok((hand, Position::new(&spec, &Content::Memory, round_bytes)?))
-    };
-    let pages = if block_bytes >= LEAST_PAGES { SendMethod::Sendfile } else { SendMethod::Write };
-    // A host may refuse files in memory.
-    let (mut hand, position) = of(pages).or_else(|_: io::Error| of(SendMethod::Write))?;
-    let mut account = TestAccount { flags, tally, position, block_bytes };
-    send_all(&mut hand, &mut account, stream_spec.pace(), LEAST_WRITE, None)
+/// What one stream of a test works with.
+#[derive(Clone, Copy)]
+pub(crate) struct StreamWork<'a> {
+    pub spec: &'a Iperf3StreamSpec,
+    pub flags: &'a Flags,
+    pub tally: &'a Iperf3Tally,
+}
+
+impl StreamWork<'_> {
+    /// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
+    pub(crate) fn send_tcp(self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(POLL_INTERVAL))?;
+        let block_bytes = self.spec.block_bytes;
+        let of = |method| {
+            let write_bytes = u32::try_from(block_bytes).unwrap_or(u32::MAX);
+            let spec = StreamSpec { method, write_bytes, ..StreamSpec::new(Protocol::Tcp, StreamRole::Send) };
+            let (hand, round_bytes) = Hand::new(&spec, stream, &Content::Memory)?;
+            Ok((hand, Position::new(&spec, &Content::Memory, round_bytes)?))
+        };
+        let pages = if block_bytes >= LEAST_PAGES { SendMethod::Sendfile } else { SendMethod::Write };
+        // A host may refuse files in memory.
+        let (mut hand, position) = of(pages).or_else(|_: io::Error| of(SendMethod::Write))?;
+        let mut account = TestAccount { flags: self.flags, tally: self.tally, position, block_bytes };
+        send_all(&mut hand, &mut account, self.spec.pace(), LEAST_WRITE, None)
+    }
+
+    /// Takes until it is told to stop, or the other end has sent all.
+    pub(crate) fn receive_tcp(self, mut stream: &TcpStream) -> io::Result<()> {
+        let StreamWork { spec, flags, tally } = self;
+        stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        let terms = Terms { pace: spec.receive_pace.clone(), ..Terms::default() };
+        let unread = AtomicU64::new(0);
+        let counts = IncomingCounts::of_stream(&tally.progress, &unread, &unread);
+        let mut block = vec![0; spec.block_bytes.min(READ_BYTES)];
+        match take(&mut stream, &mut block, &terms, counts, &flags.receiving) {
+            // The other end closed while something of our own was on its way: it has sent what it had.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset && flags.sending.is_ended() => Ok(()),
+            taken => taken,
+        }
+    }
+
+    /// Sends until it is told to stop, or the bytes asked for are sent.
+    pub(crate) fn send_udp(self, socket: &UdpSocket) -> io::Result<()> {
+        let StreamWork { spec, flags, tally } = self;
+        socket.set_write_timeout(Some(POLL_INTERVAL))?;
+        let size = spec.block_bytes;
+        let mut pace = spec.pace();
+        let mut trains = train_sender(socket, size, pace.as_ref());
+        let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
+        while !flags.sending.is_ended() {
+            let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(clock::now()));
+            if !wait.is_zero() {
+                flags.sending.wait(wait);
+                continue;
+            }
+            let wish = flags.take_whole(trains.most_bytes(), size);
+            if wish == 0 {
+                break;
+            }
+            let mut header = Header { sent_nanos: since_epoch(clock::date()), number: packets + 1 };
+            for datagram in trains.datagrams_mut(wish) {
+                header.write(datagram, spec.wide_counters);
+                header.number += 1;
+            }
+            match trains.send(socket, wish) {
+                Ok(sent) => {
+                    flags.give_back(wish - sent);
+                    packets += sent.div_ceil(size) as u64;
+                    tally.datagrams_sent(sent as u64, packets);
+                    if let Some(pace) = &mut pace {
+                        pace.sent(sent, clock::now());
+                    }
+                }
+                Err(refusal) => {
+                    flags.give_back(wish);
+                    self.go_on_after(refusal, &mut port)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what passes; what does not is the error.
+    fn go_on_after(self, refusal: SendRefusal, port: &mut ClosedPort) -> io::Result<()> {
+        let StreamWork { flags, tally, .. } = self;
+        match refusal {
+            SendRefusal::Busy => {
+                tally.refused();
+                flags.sending.wait(AFTER_REFUSAL);
+            }
+            // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
+            SendRefusal::SegmentationOff => {}
+            SendRefusal::PortClosed(_) if !port.reported(clock::now()) => {
+                flags.sending.wait(CLOSED_AGAIN);
+            }
+            SendRefusal::PortClosed(error) | SendRefusal::TooLarge(error) | SendRefusal::Failed(error) => {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes until it is told to stop. What is not this stream's is counted and not believed.
+    pub(crate) fn receive_udp(self, socket: &UdpSocket) -> io::Result<()> {
+        let StreamWork { spec, flags, tally } = self;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
+        let peer = socket.peer_addr()?;
+        let mut batch = TrainReceiver::new(spec.receive_batch);
+        let (mut sequence, mut strangers) = (Sequence::default(), 0);
+        while !flags.receiving.is_ended() {
+            match batch.receive(socket) {
+                Ok(_) => {}
+                // The other end closed its port: nothing more comes.
+                Err(error) if is_waiting(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            }
+            let mut bytes = 0;
+            for train in batch.trains() {
+                // Queued before the socket was connected.
+                if train.from != peer {
+                    strangers += train.datagrams() as u64;
+                    continue;
+                }
+                let arrived = since_epoch(train.arrived.unwrap_or_else(clock::date));
+                for datagram in train.bytes.chunks(train.datagram_bytes.max(1)) {
+                    match Header::read(datagram, spec.wide_counters) {
+                        Some(header) if sequence.take(header, arrived) => bytes += datagram.len() as u64,
+                        Some(_) => {}
+                        None if answer(datagram).is_some() || is_reply(datagram) => {}
+                        None => strangers += 1,
+                    }
+                }
+            }
+            tally.datagrams_received(bytes, &sequence, strangers);
+        }
+        Ok(())
+    }
 }
 
 /// All streams of a test share the bytes that may be sent.
@@ -104,25 +221,6 @@ impl SendAccount for TestAccount<'_> {
 
     fn stop(&self) -> &Stop {
         &self.flags.sending
-    }
-}
-
-/// Takes until it is told to stop, or the other end has sent all.
-pub(crate) fn receive_tcp(
-    mut stream: &TcpStream,
-    spec: &Iperf3StreamSpec,
-    flags: &Flags,
-    tally: &Iperf3Tally,
-) -> io::Result<()> {
-    stream.set_read_timeout(Some(POLL_INTERVAL))?;
-    let terms = Terms { pace: spec.receive_pace.clone(), ..Terms::default() };
-    let unread = AtomicU64::new(0);
-    let counts = IncomingCounts::of_stream(&tally.progress, &unread, &unread);
-    let mut block = vec![0; spec.block_bytes.min(READ_BYTES)];
-    match take(&mut stream, &mut block, &terms, counts, &flags.receiving) {
-        // The other end closed while something of our own was on its way: it has sent what it had.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.sending.is_ended() => Ok(()),
-        taken => taken,
     }
 }
 
@@ -153,113 +251,6 @@ fn train_sender(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSe
     let mut trains = TrainSender::new(Segmentation::new(socket, size, most_bytes / size), most_bytes);
     fill(trains.payload_mut());
     trains
-}
-
-/// Sends until it is told to stop, or the bytes asked for are sent.
-pub(crate) fn send_udp(
-    socket: &UdpSocket,
-    spec: &Iperf3StreamSpec,
-    flags: &Flags,
-    tally: &Iperf3Tally,
-) -> io::Result<()> {
-    socket.set_write_timeout(Some(POLL_INTERVAL))?;
-    let size = spec.block_bytes;
-    let mut pace = spec.pace();
-    let mut trains = train_sender(socket, size, pace.as_ref());
-    let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
-    while !flags.sending.is_ended() {
-        let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(clock::now()));
-        if !wait.is_zero() {
-            flags.sending.wait(wait);
-            continue;
-        }
-        let wish = flags.take_whole(trains.most_bytes(), size);
-        if wish == 0 {
-            break;
-        }
-        let mut header = Header { sent_nanos: since_epoch(clock::date()), number: packets + 1 };
-        for datagram in trains.datagrams_mut(wish) {
-            header.write(datagram, spec.wide_counters);
-            header.number += 1;
-        }
-        match trains.send(socket, wish) {
-            Ok(sent) => {
-                flags.give_back(wish - sent);
-                packets += sent.div_ceil(size) as u64;
-                tally.datagrams_sent(sent as u64, packets);
-                if let Some(pace) = &mut pace {
-                    pace.sent(sent, clock::now());
-                }
-            }
-            Err(refusal) => {
-                flags.give_back(wish);
-                go_on_after(refusal, &mut port, flags, tally)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Waits for what passes; what does not is the error.
-fn go_on_after(
-    refusal: SendRefusal,
-    port: &mut ClosedPort,
-    flags: &Flags,
-    tally: &Iperf3Tally,
-) -> io::Result<()> {
-    match refusal {
-        SendRefusal::Busy => {
-            tally.refused();
-            flags.sending.wait(AFTER_REFUSAL);
-        }
-        // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
-        SendRefusal::SegmentationOff => {}
-        SendRefusal::PortClosed(_) if !port.reported(clock::now()) => drop(flags.sending.wait(CLOSED_AGAIN)),
-        SendRefusal::PortClosed(error) | SendRefusal::TooLarge(error) | SendRefusal::Failed(error) => {
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-/// Takes until it is told to stop. What is not this stream's is counted and not believed.
-pub(crate) fn receive_udp(
-    socket: &UdpSocket,
-    spec: &Iperf3StreamSpec,
-    flags: &Flags,
-    tally: &Iperf3Tally,
-) -> io::Result<()> {
-    socket.set_read_timeout(Some(POLL_INTERVAL))?;
-    let peer = socket.peer_addr()?;
-    let mut batch = TrainReceiver::new(spec.receive_batch);
-    let (mut sequence, mut strangers) = (Sequence::default(), 0);
-    while !flags.receiving.is_ended() {
-        match batch.receive(socket) {
-            Ok(_) => {}
-            // The other end closed its port: nothing more comes.
-            Err(error) if is_waiting(&error) || error.kind() == io::ErrorKind::ConnectionRefused => continue,
-            Err(error) => return Err(error),
-        }
-        let mut bytes = 0;
-        for train in batch.trains() {
-            // Queued before the socket was connected.
-            if train.from != peer {
-                strangers += train.datagrams() as u64;
-                continue;
-            }
-            let arrived = since_epoch(train.arrived.unwrap_or_else(clock::date));
-            for datagram in train.bytes.chunks(train.datagram_bytes.max(1)) {
-                match Header::read(datagram, spec.wide_counters) {
-                    Some(header) if sequence.take(header, arrived) => bytes += datagram.len() as u64,
-                    Some(_) => {}
-                    None if answer(datagram).is_some() || is_reply(datagram) => {}
-                    None => strangers += 1,
-                }
-            }
-        }
-        tally.datagrams_received(bytes, &sequence, strangers);
-    }
-    Ok(())
 }
 
 /// A stream's socket, open and admitted.

@@ -1,7 +1,7 @@
 //! The streams of one test at work: the thread of each, what can be asked of its socket, and all of them
 //! together, started, watched, ended in the right order.
 
-use super::data::{self, DataSocket, DataStream, Flags, Iperf3StreamSpec};
+use super::data::{DataSocket, DataStream, Flags, Iperf3StreamSpec, StreamWork};
 use super::tally::{Counted, Iperf3Tally};
 use crate::flow::stream::{TcpSample, congestion_control};
 use linerate_system::connection::{unacknowledged_bytes, view};
@@ -42,11 +42,12 @@ impl Member {
                 let _ = affinity::pin_to(core);
             }
             affinity::wake_on_time();
+            let work = StreamWork { spec: &spec, flags: &flags, tally: &counted };
             let answer = match (&*at_work, sender) {
-                (DataSocket::Tcp(stream), true) => data::send_tcp(stream, &spec, &flags, &counted),
-                (DataSocket::Tcp(stream), false) => data::receive_tcp(stream, &spec, &flags, &counted),
-                (DataSocket::Udp(socket), true) => data::send_udp(socket, &spec, &flags, &counted),
-                (DataSocket::Udp(socket), false) => data::receive_udp(socket, &spec, &flags, &counted),
+                (DataSocket::Tcp(stream), true) => work.send_tcp(stream),
+                (DataSocket::Tcp(stream), false) => work.receive_tcp(stream),
+                (DataSocket::Udp(socket), true) => work.send_udp(socket),
+                (DataSocket::Udp(socket), false) => work.receive_udp(socket),
             };
             counted.end(answer.err().map(|error| error.to_string()));
         })?;

@@ -27,7 +27,7 @@ pub enum Try {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TrialResult {
     /// `rmem-max`, `read-ahead:vda`, `pinning`.
     pub name: String,
@@ -119,14 +119,8 @@ impl Try {
             name: self.name().to_string(),
             figure: self.figure().to_string(),
             settings,
-            effect: None,
-            change: None,
-            before: None,
-            wanted: None,
-            kept: false,
             given_by,
-            why: None,
-            failed: false,
+            ..TrialResult::default()
         }
     }
 }

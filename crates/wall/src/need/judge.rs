@@ -65,28 +65,18 @@ impl WallNeed {
     /// `volume:xfs` or `memory` (empty: from the disks that `disks` has, or all).
     pub fn judge_parts(
         &self,
-        parts: MachineParts,
-        from: &[String],
-        disks: &[DiskShare],
-        nics: &[String],
-        measured: &WallFigures,
-    ) -> Result<ServerVerdict, FlowEndError> {
-        self.costing(&parts, measured).judge_all(parts, from, disks, nics, measured)
-    }
-
-    fn judge_all(
-        &self,
         mut parts: MachineParts,
         from: &[String],
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
     ) -> Result<ServerVerdict, FlowEndError> {
-        parts.cpu_seconds_per_gb = Fact::Known(self.cpu_seconds_per_gb);
-        let applied = measured.apply(&mut parts, self.mtu);
+        let need = self.costing(&parts, measured);
+        parts.cpu_seconds_per_gb = Fact::Known(need.cpu_seconds_per_gb);
+        let applied = measured.apply(&mut parts, need.mtu);
         for device in &mut parts.devices {
             if let DeviceKind::Nic { mtu, .. } = &mut device.what {
-                *mtu = Fact::Known(self.mtu);
+                *mtu = Fact::Known(need.mtu);
             }
         }
         let (protocol, method) = (Protocol::Udp, Method::Direct);
@@ -103,11 +93,11 @@ impl WallNeed {
         let flow = Flow { to: nic_ends(&parts, nics)?, ..named };
         let links = links(&parts, &flow.to, &applied);
         let mut plan = plan_flow(&parts, &flow);
-        let dealt = deal(self, &links);
+        let dealt = deal(&need, &links);
         let ceiling = plan.ceiling.bytes_per_second.known().copied();
-        self.load(&mut plan, &dealt, disks, ceiling);
-        applied.label(&mut plan, self.cpu_origin);
-        Ok(self.verdict(plan, dealt, disks.to_vec(), ceiling, &applied))
+        need.load(&mut plan, &dealt, disks, ceiling);
+        applied.label(&mut plan, need.cpu_origin);
+        Ok(need.verdict(plan, dealt, disks.to_vec(), ceiling, &applied))
     }
 
     /// Writes into each resource which share of it the wall takes.

@@ -150,7 +150,7 @@ impl Sequence {
 
     fn begin_anew(&mut self, sequence: u32) {
         self.earlier = Counts { doubled: self.counts().doubled - self.strays, ..self.counts() };
-        self.account = Account::new();
+        self.account = Account::default();
         self.restarts += 1;
         self.begin(sequence);
     }

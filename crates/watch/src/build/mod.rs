@@ -76,7 +76,7 @@ impl<T> Readings<'_, T> {
 }
 
 /// Makes moments; keeps what they are compared with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MomentBuilder {
     host: String,
     nics: Vec<String>,
@@ -103,16 +103,7 @@ impl MomentBuilder {
             nics: spec.nics.clone(),
             disks: spec.disks.clone(),
             measured: spec.measured.clone(),
-            kernel: Pair::default(),
-            network: Pair::default(),
-            disk_counters: Pair::default(),
-            interrupts: Pair::default(),
-            drivers: Pair::default(),
-            details: Pair::default(),
-            energy: energy::Meters::default(),
-            best: BTreeMap::new(),
-            links: devices::Links::default(),
-            drops: drops::Drops::default(),
+            ..MomentBuilder::default()
         }
     }
 

@@ -51,12 +51,15 @@ impl ProcessSort {
 }
 
 /// What fills the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Page {
     #[default]
     Overview,
+    #[strum(serialize = "NICs")]
     Nics,
     Disks,
+    #[strum(serialize = "CPU")]
     Cpu,
     Ledger,
     Power,
@@ -70,15 +73,7 @@ impl Page {
 
     /// Its word in the line of keys.
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Page::Overview => "overview",
-            Page::Nics => "NICs",
-            Page::Disks => "disks",
-            Page::Cpu => "CPU",
-            Page::Ledger => "ledger",
-            Page::Power => "power",
-            Page::Processes => "processes",
-        }
+        self.into()
     }
 }
 

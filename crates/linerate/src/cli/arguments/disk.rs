@@ -346,7 +346,7 @@ fn keep(text: &str) -> Result<Keep, String> {
         )
     };
     let (of, time) = text.split_once('=').ok_or_else(wrong)?;
-    let of = Statistic::named(of.trim()).ok_or_else(wrong)?;
+    let of = of.trim().parse::<Statistic>().map_err(|_| wrong())?;
     // Seconds elsewhere; whoever writes p99=20 means milliseconds.
     if time.trim().parse::<f64>().is_ok() {
         let (time, of) = (time.trim(), of.word());

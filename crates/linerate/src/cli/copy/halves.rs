@@ -115,20 +115,18 @@ pub(super) fn receive(
         urls: vec![url.map_err(|why| Failure::Lacks(why.to_string()))?],
         output: destination.into(),
         streams: spec.streams.unwrap_or(STREAMS),
-        nics: Vec::new(),
         addresses: source.addresses,
         replace: spec.replaces,
         keeps_same: true,
         is_other_half: true,
-        sha256: None,
         bytes_per_second: spec.rate_limit,
         token: Some(source.token),
-        store: None,
         trust: trust.unwrap_or_default(),
         timeout: spec.timeout,
         excluded: ExcludedNames(spec.excluded.clone()),
         awaited: source.awaited,
         archive: failures.clone(),
+        ..GetSpec::default()
     };
     // Its address says nothing to a user: names are below the sources.
     let top = get.urls[0].to_string();

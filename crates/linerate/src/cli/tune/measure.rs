@@ -32,7 +32,7 @@ pub(super) fn measure(
     let target = TunedMachine::of(options, output)?;
     let kernel = target.kernel()?;
     let machine = probe(&target.sysroot);
-    let plan = target.plan(options, &kernel, machine.clone());
+    let plan = target.plan(&kernel, machine.clone());
     let tries = tries(&plan, choice)?;
     if tries.is_empty() {
         output.complain(
@@ -55,7 +55,7 @@ pub(super) fn measure(
         rounds: args.repeats as usize,
         rate: options.rate,
     };
-    carry_out(&target, &kernel, &machine, &spec, tries, options.json, output)
+    carry_out(&target, &kernel, &machine, &spec, tries)
 }
 
 /// What belongs to a process first.
@@ -76,14 +76,13 @@ fn question(tries: &[Try], args: &MeasureArgs) -> String {
 }
 
 fn carry_out(
-    target: &TunedMachine,
+    target: &TunedMachine<'_>,
     kernel: &linerate_tune::kernel_access::LiveKernel,
     machine: &Machine,
     spec: &TrialSpec,
     tries: Vec<Try>,
-    json: bool,
-    output: &Output,
 ) -> Result<u8, Failure> {
+    let output = target.output;
     let stop = stop_on_signals()?;
     // Its decisions turn on a few percent: nothing is sampled beside them.
     let mut progress = Progress::line("tune measure", output);
@@ -95,7 +94,7 @@ fn carry_out(
             linerate_tune::measure::TrialTarget { access: kernel, host: &target.host, started: &started };
         if changes {
             let lock = JournalLock::lock(&target.folder, &target.name)?;
-            let (mut log, state) = read_journal(&lock, target, output)?;
+            let (mut log, state) = read_journal(&lock, target)?;
             let mut journal = Journal::new(&mut log, state);
             let done = try_all(&whose, &mut journal, place, spec, tries, &mut progress);
             match (journal.state().steps.is_empty(), journal.state().open().next().is_none()) {
@@ -112,7 +111,7 @@ fn carry_out(
         }
     };
     progress.finish();
-    print_trials(target, &tried, json, output)?;
+    print_trials(target, &tried)?;
     match stopped {
         Some(Failure::Interrupted) => {
             output.complain("interrupted: what was being tried is as it was; what was kept before stays");
@@ -143,13 +142,9 @@ struct TrialsOutput<'a> {
     tried: &'a [TrialResult],
 }
 
-fn print_trials(
-    target: &TunedMachine,
-    tried: &[TrialResult],
-    json: bool,
-    output: &Output,
-) -> Result<(), Failure> {
-    if json {
+fn print_trials(target: &TunedMachine<'_>, tried: &[TrialResult]) -> Result<(), Failure> {
+    let output = target.output;
+    if target.options.json {
         return output.print_json(&TrialsOutput {
             schema: 1,
             journal: target.folder.display().to_string(),

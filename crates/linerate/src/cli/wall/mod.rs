@@ -57,11 +57,7 @@ fn plan(args: &WallPlanArgs, output: &Output) -> Result<u8, Failure> {
     }
     let verdict =
         need.judge_parts(parts, &args.from, &disks, &args.nic, &measured).map_err(Failure::lacks)?;
-    if args.json {
-        output.print_json(&verdict)?;
-    } else {
-        output.print(&report::wall_plan(&verdict, output.width(), output.colour()))?;
-    }
+    output.show(args.json, &verdict, || report::wall_plan(&verdict, output.width(), output.colour()))?;
     Ok(0)
 }
 

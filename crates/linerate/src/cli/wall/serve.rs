@@ -255,11 +255,7 @@ fn end(player: &Player, args: &WallServeArgs, output: &Output) -> Result<u8, Fai
     let absent = args.launch.as_ref().and_then(|_| never_came(&summary.tiles));
     let failed = player.failed() || absent.is_some();
     summary.problems.extend(absent);
-    if args.json {
-        output.print_json(&summary)?;
-    } else {
-        output.print(&screen_of::summary(&summary, output.width()))?;
-    }
+    output.show(args.json, &summary, || screen_of::summary(&summary, output.width()))?;
     for problem in &summary.problems {
         output.complain(problem);
     }

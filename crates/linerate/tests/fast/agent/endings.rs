@@ -1,7 +1,7 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
 use super::running::{COUNTING, RunningAgent, heard, refusal, sample_when, until, worker_stream, workers};
-use linerate::agent::{Agent, AgentLimits, AgentSession, InterfaceOf, Key, Receivers};
+use linerate::agent::{Agent, AgentLimits, AgentSession, AgentSettings, InterfaceOf, Key, Receivers};
 use linerate::flow::receive::Terms;
 use linerate::flow::stream::{StreamCounters, StreamSocket};
 use linerate::protocol::Protocol;
@@ -67,7 +67,8 @@ fn a_panic_ends_its_worker_or_session_and_nothing_else() {
     let key = Key::random().expect("a key");
     let sick: InterfaceOf = Arc::new(|_| panic!("a session's defect (wanted by this test)"));
     let listen = ["127.0.0.1:0".parse().expect("an address")];
-    let agent = Agent::bind(&listen, key.clone(), COUNTING, sick).expect("an agent");
+    let settings = AgentSettings { interface_of: sick, ..AgentSettings::default() };
+    let agent = Agent::bind(&listen, key.clone(), settings).expect("an agent");
     let stop = Stop::new();
     std::thread::scope(|scope| {
         scope.spawn(|| agent.serve(&stop));

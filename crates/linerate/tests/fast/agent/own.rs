@@ -4,7 +4,10 @@ use super::running::COUNTING;
 use linerate::agent::{AgentSession, AgentSettings, Key, OwnAgent, serve_own, serve_own_on};
 use linerate::failure::Failure;
 use std::io::{self, BufRead, BufReader, Write};
-use std::sync::Arc;
+
+fn counting() -> AgentSettings {
+    AgentSettings { receivers: COUNTING, ..AgentSettings::default() }
+}
 
 /// No test by itself: the process that `OwnAgent` starts below.
 #[test]
@@ -14,7 +17,7 @@ fn own_agent_process() {
     }
     println!();
     let listen = ["127.0.0.1:0".parse().expect("an address")];
-    serve_own(&listen, COUNTING, Arc::new(|_| None), AgentSettings::default()).expect("served");
+    serve_own(&listen, counting()).expect("served");
 }
 
 fn own_agent_command() -> std::process::Command {
@@ -52,16 +55,8 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
     let (input, mut to_agent) = io::pipe().expect("a pipe");
     let (from_agent, output) = io::pipe().expect("a pipe");
     let listen = ["127.0.0.1:0".parse().expect("an address")];
-    let serving = std::thread::spawn(move || {
-        serve_own_on(
-            BufReader::new(input),
-            output,
-            &listen,
-            COUNTING,
-            Arc::new(|_| None),
-            AgentSettings::default(),
-        )
-    });
+    let serving =
+        std::thread::spawn(move || serve_own_on(BufReader::new(input), output, &listen, counting()));
     let key = Key::random().expect("a key");
     writeln!(to_agent, "{}", key.to_hex()).expect("the key");
     let mut line = String::new();
@@ -71,13 +66,6 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
     drop(to_agent);
     serving.join().expect("the agent ends").expect("without a failure");
 
-    let refused = serve_own_on(
-        &b"no key\n"[..],
-        io::sink(),
-        &listen,
-        COUNTING,
-        Arc::new(|_| None),
-        AgentSettings::default(),
-    );
+    let refused = serve_own_on(&b"no key\n"[..], io::sink(), &listen, counting());
     assert!(matches!(refused, Err(Failure::Usage(text)) if text.contains("standard input")));
 }

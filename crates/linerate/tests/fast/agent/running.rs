@@ -160,7 +160,8 @@ impl RunningAgent {
         let loopback = || Interface { name: "lo".into(), mtu: Some(65_536), cores: vec![0, 1] };
         let interface_of: InterfaceOf = Arc::new(move |ip| ip.is_loopback().then(loopback));
         let listen = [listen.parse().expect("an address")];
-        let agent = Agent::bind_with(&listen, key.clone(), receivers, interface_of, settings.into());
+        let settings = AgentSettings { receivers, interface_of, ..settings.into() };
+        let agent = Agent::bind(&listen, key.clone(), settings);
         let agent = Arc::new(agent.expect("an agent"));
         let stop = Arc::new(Stop::new());
         let (serving, ended) = (agent.clone(), stop.clone());

@@ -2,10 +2,9 @@
 //! beside the agent, and comes to the program in `bad_input`.
 
 use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal};
-use linerate::agent::{Agent, AgentLimits, AgentSession, CONTROL_MAGIC, DATA_MAGIC, Key};
+use linerate::agent::{Agent, AgentLimits, AgentSession, AgentSettings, CONTROL_MAGIC, DATA_MAGIC, Key};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -14,7 +13,7 @@ fn a_port_in_use_and_a_strange_address_are_named() {
     let address = taken.local_addr().expect("an address");
     let bind = |address: SocketAddr| {
         let key = Key::random().expect("a key");
-        match Agent::bind(&[address], key, COUNTING, Arc::new(|_| None)) {
+        match Agent::bind(&[address], key, AgentSettings::default()) {
             Ok(_) => panic!("it listens"),
             Err(failure) => failure.to_string(),
         }

@@ -84,7 +84,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
 }
 
 fn lateness(checks: &mut Checks, outcomes: &[AccessOutcome]) {
-    let mut all = linerate_transport::flow::access::AccessTally::new().latency;
+    let mut all = linerate_transport::flow::access::AccessTally::default().latency;
     for outcome in outcomes {
         all += &outcome.lateness;
     }

@@ -29,7 +29,7 @@ pub(crate) fn measurement(
     end: WorkersEnd,
 ) -> Measurement {
     let WorkersEnd { outcomes, errors: mut failed } = end;
-    let (mut reads, mut writes, mut syncs) = (AccessTally::new(), AccessTally::new(), SyncTally::default());
+    let (mut reads, mut writes, mut syncs): (AccessTally, AccessTally, SyncTally) = Default::default();
     for outcome in &outcomes {
         syncs.join(&outcome.syncs);
         reads.join(&outcome.reads);

@@ -49,7 +49,7 @@ pub enum AccessJobError {
 }
 
 /// One measurement of `linerate disk` or one step of `linerate load`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccessJob {
     /// Directories (files are made there), files or block devices; workers are dealt round them.
     pub sources: Vec<PathBuf>,
@@ -89,34 +89,15 @@ pub struct AccessJob {
 impl AccessJob {
     /// One request in flight past the page cache, of no worker and no size yet.
     pub fn plain(access: Access, order: AccessOrder) -> Self {
-        AccessJob {
-            sources: Vec::new(),
-            workers: 0,
-            access,
-            order,
-            layout: FileLayout::FilePerWorker,
-            transfer_bytes: 0,
-            block_bytes: 0,
-            segments: 1,
-            queue_depth: 1,
-            engine: Engine::IoUring,
-            direct: true,
-            fsync: false,
-            sync: None,
-            reorder: false,
-            verify: false,
-            seconds: None,
-            requests_per_second: None,
-            limit_bytes_per_second: None,
-            seed: 0,
-        }
+        AccessJob { access, order, segments: 1, queue_depth: 1, direct: true, ..AccessJob::default() }
     }
 }
 
 /// Direction.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Access {
+    #[default]
     Read,
     Write,
     /// This share of the requests reads, the others write.
@@ -126,10 +107,11 @@ pub enum Access {
 }
 
 /// Who has which part of which file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileLayout {
     /// A file for each worker.
+    #[default]
     FilePerWorker,
     /// One file a source; each worker's blocks of a segment lie side by side: worker 0 has the first block of
     /// every segment (IOR's segments).

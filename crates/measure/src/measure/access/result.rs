@@ -13,7 +13,7 @@ const LATENCY_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 const LONGEST_BOUND_NANOS: u64 = 2_000_000_000;
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccessResult {
     pub job: AccessJob,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,24 +79,7 @@ impl AccessResult {
 
     /// Nothing came of a job yet.
     pub fn of(job: AccessJob) -> Self {
-        AccessResult {
-            job,
-            reads: None,
-            writes: None,
-            syncs: None,
-            first_done_bytes_per_second: 0.0,
-            last_done_bytes_per_second: 0.0,
-            devices: Vec::new(),
-            checks: Checks::default(),
-            burst: None,
-            steady: None,
-            corrupt: None,
-            errors: Vec::new(),
-            visits: Vec::new(),
-            pinning: None,
-            baseline_bytes_per_second: None,
-            best_alone_bytes_per_second: None,
-        }
+        AccessResult { job, ..AccessResult::default() }
     }
 }
 
@@ -417,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_distribution_has_the_bounds_of_fio_and_adds_up() {
-        let mut tally = AccessTally::new();
+        let mut tally = AccessTally::default();
         let times = [(30_000, 3), (60_000, 4), (3_000_000, 2), (2_500_000_000, 1)];
         for (nanos, count) in times {
             (0..count).for_each(|_| tally.add(4096, Duration::from_nanos(nanos)));
@@ -435,7 +418,7 @@ mod tests {
 
     #[test]
     fn nothing_done_has_no_distribution() {
-        let latency = Latency::of(&AccessTally::new());
+        let latency = Latency::of(&AccessTally::default());
         assert_eq!((latency.distribution.len(), latency.mean), (0, 0.0));
     }
 }

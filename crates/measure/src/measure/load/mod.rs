@@ -74,35 +74,24 @@ pub struct Keep {
 }
 
 /// Of the latencies of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Statistic {
     Mean,
     P50,
     P90,
     P95,
     P99,
+    #[strum(serialize = "p99.9")]
     P99_9,
+    #[strum(serialize = "p99.99")]
     P99_99,
 }
 
 impl Statistic {
     /// As on the command line: `mean`, `p99`, `p99.9`.
     pub fn word(self) -> &'static str {
-        match self {
-            Statistic::Mean => "mean",
-            Statistic::P50 => "p50",
-            Statistic::P90 => "p90",
-            Statistic::P95 => "p95",
-            Statistic::P99 => "p99",
-            Statistic::P99_9 => "p99.9",
-            Statistic::P99_99 => "p99.99",
-        }
-    }
-
-    /// By its word.
-    pub fn named(word: &str) -> Option<Self> {
-        use Statistic::{Mean, P50, P90, P95, P99, P99_9, P99_99};
-        [Mean, P50, P90, P95, P99, P99_9, P99_99].into_iter().find(|known| known.word() == word)
+        self.into()
     }
 
     fn of(self, latency: &Latency) -> f64 {

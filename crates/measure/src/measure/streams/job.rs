@@ -63,7 +63,7 @@ pub struct Handover {
 }
 
 /// One figure's worth of streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamsJob {
     pub protocol: Protocol,
     pub direction: StreamDirection,
@@ -114,21 +114,9 @@ impl StreamsJob {
             protocol,
             direction,
             streams: 1,
-            path: None,
-            behind: SenderSource::Memory,
             method: usual_method(protocol),
             write_bytes: 512 << 10,
-            peer: None,
-            datagram_bytes: None,
-            bytes_per_second: None,
-            pacing_bytes_per_second: None,
-            congestion_control: None,
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-            pin: Pin::Auto,
-            verify: false,
-            skip_receive_copy: false,
-            latency: false,
+            ..StreamsJob::default()
         }
     }
 }

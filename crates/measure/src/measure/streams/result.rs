@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// Everything about the streams of one measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamsResult {
     pub job: StreamsJob,
     /// Paths in the order of the peers: rates of each direction that was measured.
@@ -50,20 +50,7 @@ pub struct StreamsResult {
 impl StreamsResult {
     /// Streams without what is found out beside them.
     pub fn plain(job: StreamsJob, paths: Vec<PathFigure>, streams: Vec<StreamFigure>) -> Self {
-        StreamsResult {
-            job,
-            paths,
-            streams,
-            idle_latency: None,
-            loaded_latency: None,
-            methods: Vec::new(),
-            network_only_bytes_per_second: None,
-            network_only_samples: Vec::new(),
-            search: None,
-            path_mtus: Vec::new(),
-            at_nic: None,
-            counters: Vec::new(),
-        }
+        StreamsResult { job, paths, streams, ..StreamsResult::default() }
     }
 }
 

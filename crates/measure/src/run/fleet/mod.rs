@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// How the members are measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum FleetPattern {
     /// Every pair alone on its two hosts, each direction: a round-robin tournament.
     #[default]
@@ -43,14 +44,7 @@ pub enum FleetGrouping {
 impl FleetPattern {
     /// As it is written on the command line and in the product.
     pub fn name(self) -> &'static str {
-        match self {
-            FleetPattern::Pairs => "pairs",
-            FleetPattern::AllToAll => "all-to-all",
-            FleetPattern::Incast => "incast",
-            FleetPattern::Bisection => "bisection",
-            FleetPattern::Storage => "storage",
-            FleetPattern::Disk => "disk",
-        }
+        self.into()
     }
 }
 

@@ -15,7 +15,6 @@ use super::{Bound, Origin, ResourceKind, cpu_cost, overruled, pool};
 pub use ends::{FlowEndError, ends};
 pub(super) use figures::{USUAL_MTU, best_of_rated, device as device_figure};
 pub(super) use graph::resources as graph_resources;
-use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_machine::rates::published::CpuCost;
 pub use product::*;
@@ -85,12 +84,7 @@ fn unknown_plan(
     resources: Vec<super::Resource>,
     missing: MissingRates,
 ) -> FlowPlan {
-    let likely = Bound {
-        bytes_per_second: Fact::unknown(format!("{} must be known first", missing.words())),
-        likely_bytes_per_second: None,
-        interval: None,
-        cut: Vec::new(),
-    };
+    let likely = Bound::unknown(format!("{} must be known first", missing.words()));
     FlowPlan {
         machine: parts.name.clone(),
         flow: flow.words(parts),

@@ -65,11 +65,6 @@ pub struct AccessTally {
 }
 
 impl AccessTally {
-    /// Nothing done yet. The histogram takes its memory now, and no more later.
-    pub fn new() -> Self {
-        AccessTally { operations: 0, bytes: 0, latency: histogram() }
-    }
-
     /// One completed request.
     pub fn add(&mut self, bytes: u64, latency: Duration) {
         self.add_alike(1, bytes, latency.as_nanos() as u64);
@@ -109,8 +104,9 @@ impl AccessTally {
 }
 
 impl Default for AccessTally {
+    /// Nothing done yet. The histogram takes its memory now, and no more later.
     fn default() -> Self {
-        AccessTally::new()
+        AccessTally { operations: 0, bytes: 0, latency: histogram() }
     }
 }
 
@@ -155,18 +151,18 @@ mod tests {
 
     #[test]
     fn requests_are_counted_between_bounds() {
-        let mut tally = AccessTally::new();
+        let mut tally = AccessTally::default();
         for nanos in [5_000, 99_000, 101_000, 2_500_000] {
             tally.add(4096, Duration::from_nanos(nanos));
         }
         assert_eq!(tally.counts_below(&[4_000, 100_000, 1_000_000]), [0, 2, 1, 1]);
-        assert_eq!(AccessTally::new().counts_below(&[10]), [0, 0]);
+        assert_eq!(AccessTally::default().counts_below(&[10]), [0, 0]);
     }
 
     #[test]
     fn tallies_add_up() {
-        let mut one = AccessTally::new();
-        let mut other = AccessTally::new();
+        let mut one = AccessTally::default();
+        let mut other = AccessTally::default();
         (1..=100).for_each(|ms| one.add(4096, Duration::from_millis(ms)));
         other.add(4096, Duration::from_secs(3600));
         one.join(&other);
@@ -181,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_tally_takes_no_more_memory_however_long_it_counts() {
-        let mut tally = AccessTally::new();
+        let mut tally = AccessTally::default();
         let room = tally.latency.distinct_values();
         for shift in 0..64 {
             tally.add_alike(1 << 20, 4096, 1u64 << shift);

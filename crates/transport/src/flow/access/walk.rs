@@ -45,21 +45,17 @@ impl Area {
 }
 
 /// In which order.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum AccessOrder {
+    #[default]
     Sequential,
     /// Each place equally likely.
     Random,
     /// A few places often: the k-th most popular is asked for in proportion to k^-theta.
-    Zipf {
-        theta: f64,
-    },
+    Zipf { theta: f64 },
     /// This share of the places gets this share of the requests.
-    Hot {
-        share: f64,
-        hits: f64,
-    },
+    Hot { share: f64, hits: f64 },
 }
 
 /// One place.

@@ -155,7 +155,7 @@ impl<'a, Q: Queue> AccessWork<'a, Q> {
             read_blocks,
             free: [reads, writes],
             asking: VecDeque::with_capacity(start.queue_depth),
-            sides: [AccessTally::new(), AccessTally::new()],
+            sides: [AccessTally::default(), AccessTally::default()],
             syncs: SyncTally::default(),
             unsynced: 0,
             alike: [Alike::default(); 2],

@@ -44,14 +44,8 @@ pub struct Account {
 }
 
 impl Default for Account {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Account {
     /// Nothing came yet; the first number is 0.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Account {
             next: 0,
             missing: vec![0; WORDS].into_boxed_slice(),
@@ -62,7 +56,9 @@ impl Account {
             duplicated: 0,
         }
     }
+}
 
+impl Account {
     /// A datagram with this number came. Numbers are below 2^63 (`datagram::MOST_DATAGRAMS`).
     #[inline]
     pub fn take(&mut self, number: u64) -> Came {
@@ -262,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set_of_all_numbers(sent in 1u64..3000, dice in proptest::collection::vec(any::<(u8, u8)>(), 1..300)) {
-            let (mut account, mut naive) = (Account::new(), Naive::default());
+            let (mut account, mut naive) = (Account::default(), Naive::default());
             for number in mangle(sent, &dice) {
                 prop_assert_eq!(account.take(number), naive.take(number), "{}", number);
                 prop_assert_eq!(account.lost(), naive.lost());
@@ -276,7 +272,7 @@ mod tests {
         /// Gaps as large as the window and beyond: only the sum is certain then.
         #[test]
         fn the_sum_holds_whatever_comes(numbers in proptest::collection::vec((0u64..5, 0u64..WINDOW), 1..60)) {
-            let mut account = Account::new();
+            let mut account = Account::default();
             for (windows, rest) in &numbers {
                 account.take(windows * WINDOW + rest);
                 prop_assert_eq!(account.received() - account.duplicated() + account.lost(), account.next());
@@ -290,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_gap_slides_out_of_the_window_and_stays_lost() {
-        let mut account = Account::new();
+        let mut account = Account::default();
         account.take(5);
         assert_eq!((account.lost(), account.take(3)), (5, Came::Late));
         for number in 6..WINDOW + 10 {

@@ -43,7 +43,7 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tcp_send::TcpView;
 pub(crate) use tcp_send::{SendAccount, congestion_control, send_all};
 pub use udp_send::{is_too_large, send_blindly};
@@ -103,47 +103,52 @@ pub fn run(
     counters: &StreamCounters,
     stop: &Stop,
 ) -> io::Result<()> {
-    let mut clock = CpuClock::new();
+    let mut thread = StreamThread { spec, content: &content, counters, stop, cpu: CpuClock::new() };
     let result = match socket {
-        StreamSocket::Tcp(stream) => run_tcp(spec, stream, content, counters, stop, &mut clock),
-        StreamSocket::Udp { socket, token } => {
-            run_udp(spec, socket, token, content, counters, stop, &mut clock)
-        }
+        StreamSocket::Tcp(stream) => run_tcp(&mut thread, stream),
+        StreamSocket::Udp { socket, token } => run_udp(&mut thread, socket, token),
     };
-    clock.store(&counters.cpu_nanos);
+    thread.cpu.store(&counters.cpu_nanos);
     counters.ended.store(true, Ordering::Release);
     result
 }
 
-fn run_tcp(
-    spec: &StreamSpec,
-    stream: TcpStream,
-    content: Content,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
+/// What runs one end.
+struct StreamThread<'a> {
+    spec: &'a StreamSpec,
+    /// What a sender sends.
+    content: &'a Content,
+    counters: &'a StreamCounters,
+    stop: &'a Stop,
+    cpu: CpuClock,
+}
+
+impl StreamThread<'_> {
+    /// Stores its CPU time if that is due.
+    fn tick(&mut self, now: Instant) {
+        self.cpu.tick(now, &self.counters.cpu_nanos);
+    }
+}
+
+fn run_tcp(thread: &mut StreamThread<'_>, stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
     stream.set_write_timeout(Some(STOP_CHECK))?;
     spec::notice_a_lost_host(&stream);
+    let counters = thread.counters;
     spec::tell_buffers(&stream, counters);
-    let result = match spec.role {
-        StreamRole::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
-        StreamRole::Receive | StreamRole::Worker => receive_tcp(spec, &stream, counters, stop),
-        StreamRole::Ask => request_pacer::ask_tcp(spec, &stream, counters, stop, clock),
-        StreamRole::Echo => request_pacer::echo_tcp(spec, &stream, counters, stop, clock),
+    let result = match thread.spec.role {
+        StreamRole::Send => tcp_send::send(thread, &stream),
+        StreamRole::Receive | StreamRole::Worker => receive_tcp(thread, &stream),
+        StreamRole::Ask => request_pacer::ask_tcp(thread, &stream),
+        StreamRole::Echo => request_pacer::echo_tcp(thread, &stream),
     };
     spec::tell_buffers(&stream, counters);
     result
 }
 
-/// Receives until the other end's end, or `stop`.
-fn receive_tcp(
-    spec: &StreamSpec,
-    stream: &TcpStream,
-    counters: &StreamCounters,
-    stop: &Stop,
-) -> io::Result<()> {
+/// Receives until the other end's end, or the stop.
+fn receive_tcp(thread: &StreamThread<'_>, stream: &TcpStream) -> io::Result<()> {
+    let StreamThread { spec, counters, stop, .. } = *thread;
     let discards = spec.discard && !spec.verify;
     // Nothing is copied, so that waking up costs little, and while a receiver sleeps the sender's core may have to do TCP's
     // work for it: a tenth of the rate on loopback.
@@ -180,26 +185,16 @@ impl Read for ViewedStream<'_> {
     }
 }
 
-fn run_udp(
-    spec: &StreamSpec,
-    socket: UdpSocket,
-    token: StreamToken,
-    content: Content,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
-    spec::prepare_udp(spec, &socket)?;
+fn run_udp(thread: &mut StreamThread<'_>, socket: UdpSocket, token: StreamToken) -> io::Result<()> {
+    spec::prepare_udp(thread.spec, &socket)?;
     socket.set_read_timeout(Some(STOP_CHECK))?;
     socket.set_write_timeout(Some(STOP_CHECK))?;
-    spec::tell_buffers(&socket, counters);
-    match spec.role {
-        StreamRole::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
-        StreamRole::Receive | StreamRole::Worker => {
-            udp_receive::receive(&socket, &token, counters, stop, clock)
-        }
-        StreamRole::Ask => request_pacer::ask_udp(spec, &socket, &token, counters, stop, clock),
-        StreamRole::Echo => request_pacer::echo_udp(&socket, &token, counters, stop, clock),
+    spec::tell_buffers(&socket, thread.counters);
+    match thread.spec.role {
+        StreamRole::Send => udp_send::send(thread, socket, token),
+        StreamRole::Receive | StreamRole::Worker => udp_receive::receive(thread, &socket, &token),
+        StreamRole::Ask => request_pacer::ask_udp(thread, &socket, &token),
+        StreamRole::Echo => request_pacer::echo_udp(thread, &socket, &token),
     }
 }
 

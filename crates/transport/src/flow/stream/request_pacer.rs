@@ -10,7 +10,7 @@ use super::super::access::Pace;
 use super::super::access::schedule::Schedule;
 use super::super::wire::StreamToken;
 use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
-use super::{CpuClock, StreamCounters, StreamSpec, bump, is_waiting, other_end_gone};
+use super::{StreamThread, bump, is_waiting, other_end_gone};
 use crate::flow::wire;
 use hdrhistogram::Histogram;
 use linerate_system::segmentation::{MOST_TRAIN_BYTES, is_busy};
@@ -33,10 +33,8 @@ const MOST_OPEN: usize = 1024;
 const LONGEST_TRIP_NANOS: u64 = 60_000_000_000;
 
 /// When requests go out, and how long they took.
-struct RequestPacer<'a> {
-    counters: &'a StreamCounters,
-    stop: &'a Stop,
-    clock: &'a mut CpuClock,
+struct RequestPacer<'a, 'b> {
+    thread: &'a mut StreamThread<'b>,
     requests_per_second: Option<f64>,
     /// From the other end's first answer on, where there is a rate: what waits for it to begin says nothing of the path.
     schedule: Option<Schedule>,
@@ -67,22 +65,15 @@ enum NextStep {
     Listen(Duration),
 }
 
-impl<'a> RequestPacer<'a> {
-    fn new(
-        spec: &StreamSpec,
-        request_bytes: usize,
-        counters: &'a StreamCounters,
-        stop: &'a Stop,
-        clock: &'a mut CpuClock,
-    ) -> Self {
+impl<'a, 'b> RequestPacer<'a, 'b> {
+    fn new(thread: &'a mut StreamThread<'b>, request_bytes: usize) -> Self {
         affinity::wake_on_time();
-        if let Ok(mut trips) = counters.round_trips.lock() {
+        let spec = thread.spec;
+        if let Ok(mut trips) = thread.counters.round_trips.lock() {
             *trips = Histogram::new_with_bounds(1, LONGEST_TRIP_NANOS, 3).ok();
         }
         RequestPacer {
-            counters,
-            stop,
-            clock,
+            thread,
             requests_per_second: spec.bytes_per_second.map(|rate| rate / request_bytes as f64),
             schedule: None,
             begun: clock::now(),
@@ -101,11 +92,11 @@ impl<'a> RequestPacer<'a> {
     /// Without a rate, and until the other end has answered once, one request at a time; then each at its time, whatever
     /// is still under way. None at the end.
     fn next(&mut self) -> Option<NextStep> {
-        if self.stop.is_ended() {
+        if self.thread.stop.is_ended() {
             return None;
         }
         let now = clock::now();
-        self.clock.tick(now, &self.counters.cpu_nanos);
+        self.thread.tick(now);
         if self.left == Some(0) {
             return (!self.open.is_empty()).then_some(NextStep::Listen(LOST_AFTER));
         }
@@ -127,7 +118,7 @@ impl<'a> RequestPacer<'a> {
         let nanos = self.now_nanos();
         self.schedule.iter_mut().for_each(|schedule| schedule.sent(nanos));
         self.next_number += 1;
-        bump(&self.counters.datagrams, 1);
+        bump(&self.thread.counters.datagrams, 1);
         self.left = self.left.map(|left| left.saturating_sub(self.request_bytes as u64));
     }
 
@@ -142,7 +133,7 @@ impl<'a> RequestPacer<'a> {
     fn number_answered(&mut self, number: u64) -> bool {
         let Some(index) = self.open.iter().position(|request| request.number == number) else { return false };
         if number < self.most_answered {
-            bump(&self.counters.reordered, 1);
+            bump(&self.thread.counters.reordered, 1);
         }
         self.most_answered = self.most_answered.max(number);
         if let Some(request) = self.open.remove(index) {
@@ -161,25 +152,25 @@ impl<'a> RequestPacer<'a> {
     fn give_up(&mut self) {
         while self.open.front().is_some_and(|request| clock::since(request.asked) >= LOST_AFTER) {
             self.open.pop_front();
-            bump(&self.counters.lost, 1);
+            bump(&self.thread.counters.lost, 1);
         }
     }
 
     fn answered(&mut self, due: Instant) {
-        self.counters.progress.add(self.request_bytes as u64);
+        self.thread.counters.progress.add(self.request_bytes as u64);
         if let (None, Some(requests_per_second)) = (&self.schedule, self.requests_per_second) {
             let pace = Pace::Open { requests_per_second };
             self.schedule = Some(Schedule::new(pace, self.request_bytes, self.now_nanos(), 0.0));
             return;
         }
-        bump(&self.counters.calls, 1);
+        bump(&self.thread.counters.calls, 1);
         self.took(due);
     }
 
     fn took(&self, due: Instant) {
         let nanos =
             u64::try_from(clock::since(due).as_nanos()).unwrap_or(u64::MAX).clamp(1, LONGEST_TRIP_NANOS);
-        if let Ok(mut held) = self.counters.round_trips.lock()
+        if let Ok(mut held) = self.thread.counters.round_trips.lock()
             && let Some(trips) = held.as_mut()
         {
             trips.saturating_record(nanos);
@@ -188,7 +179,7 @@ impl<'a> RequestPacer<'a> {
 
     /// Those that wait for longer than any answer took would be the worst: they count with the time they have waited.
     fn end(&self) {
-        let longest = match self.counters.round_trips.lock() {
+        let longest = match self.thread.counters.round_trips.lock() {
             Ok(held) => held.as_ref().map_or(0, Histogram::max),
             Err(_) => return,
         };
@@ -199,18 +190,13 @@ impl<'a> RequestPacer<'a> {
 }
 
 /// Sends requests of `write_bytes` on TCP.
-pub(super) fn ask_tcp(
-    spec: &StreamSpec,
-    stream: &TcpStream,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
+pub(super) fn ask_tcp(thread: &mut StreamThread<'_>, stream: &TcpStream) -> io::Result<()> {
+    let StreamThread { spec, stop, .. } = *thread;
     stream.set_nodelay(true)?;
     let request = vec![7; (spec.write_bytes as usize).clamp(1, MOST_REQUEST_BYTES)];
     let mut answers = vec![0; request.len().max(4096)];
     let mut filled = 0;
-    let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
+    let mut asker = RequestPacer::new(thread, request.len());
     while let Some(step) = asker.next() {
         match step {
             NextStep::Ask(due) => {
@@ -237,13 +223,8 @@ pub(super) fn ask_tcp(
 }
 
 /// Sends back whatever comes on TCP.
-pub(super) fn echo_tcp(
-    spec: &StreamSpec,
-    stream: &TcpStream,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
+pub(super) fn echo_tcp(thread: &mut StreamThread<'_>, stream: &TcpStream) -> io::Result<()> {
+    let StreamThread { spec, counters, stop, .. } = *thread;
     stream.set_nodelay(true)?;
     let mut buffer = vec![0; (spec.write_bytes as usize).clamp(4096, MOST_REQUEST_BYTES)];
     let mut reader = stream;
@@ -263,7 +244,7 @@ pub(super) fn echo_tcp(
             Err(error) if other_end_gone(&error) => break,
             Err(error) => return Err(error),
         }
-        clock.tick(clock::now(), &counters.cpu_nanos);
+        thread.tick(clock::now());
     }
     Ok(())
 }
@@ -297,18 +278,16 @@ fn read_some(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Sends datagrams of `write_bytes`, each of which comes back.
 pub(super) fn ask_udp(
-    spec: &StreamSpec,
+    thread: &mut StreamThread<'_>,
     socket: &UdpSocket,
     token: &StreamToken,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
 ) -> io::Result<()> {
+    let StreamThread { spec, counters, stop, .. } = *thread;
     let tags = Tags::of(token);
     let mut request = vec![7; (spec.write_bytes as usize).clamp(HEADER_BYTES, MOST_TRAIN_BYTES)];
     let mut answer = vec![0; MOST_TRAIN_BYTES];
     let start = clock::now();
-    let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
+    let mut asker = RequestPacer::new(thread, request.len());
     while let Some(step) = asker.next() {
         match step {
             NextStep::Ask(due) => {
@@ -344,18 +323,18 @@ fn take_answer(
     token: &StreamToken,
     tags: &Tags,
     answer: &mut [u8],
-    asker: &mut RequestPacer<'_>,
+    asker: &mut RequestPacer<'_, '_>,
 ) -> io::Result<()> {
     match socket.recv(answer) {
         Ok(length) => match tags.read(&answer[..length]) {
             Some(header) if asker.number_answered(header.number) => {}
             // The answer to one that was given up.
-            Some(_) => bump(&asker.counters.reordered, 1),
+            Some(_) => bump(&asker.thread.counters.reordered, 1),
             None if wire::is_admission(&answer[..length], token) => wire::answer(socket, token, 0),
-            None => bump(&asker.counters.foreign, 1),
+            None => bump(&asker.thread.counters.foreign, 1),
         },
         Err(error) if is_waiting(&error) => {}
-        Err(error) if other_end_gone(&error) => drop(asker.stop.wait(Duration::from_millis(1))),
+        Err(error) if other_end_gone(&error) => drop(asker.thread.stop.wait(Duration::from_millis(1))),
         Err(error) => return Err(error),
     }
     Ok(())
@@ -363,12 +342,11 @@ fn take_answer(
 
 /// Sends back what comes, if it is of this stream.
 pub(super) fn echo_udp(
+    thread: &mut StreamThread<'_>,
     socket: &UdpSocket,
     token: &StreamToken,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
 ) -> io::Result<()> {
+    let StreamThread { counters, stop, .. } = *thread;
     let tags = Tags::of(token);
     let mut datagram = vec![0; MOST_TRAIN_BYTES];
     while !stop.is_ended() {
@@ -391,7 +369,7 @@ pub(super) fn echo_udp(
             Err(error) if is_waiting(&error) || other_end_gone(&error) => {}
             Err(error) => return Err(error),
         }
-        clock.tick(clock::now(), &counters.cpu_nanos);
+        thread.tick(clock::now());
     }
     Ok(())
 }

@@ -43,10 +43,11 @@ impl StreamRole {
 }
 
 /// How bytes are handed to the kernel. What the kernel then really did is in the sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SendMethod {
     /// `send` of a buffer in memory; from a file: `read`, then `send`.
+    #[default]
     Write,
     /// `sendfile` of pages that the page cache holds: of the file, or of a memory file where the source is
     /// memory (TCP).

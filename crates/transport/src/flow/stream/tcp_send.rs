@@ -3,8 +3,8 @@
 
 use super::hand::{Hand, Position};
 use super::{
-    Content, CpuClock, RECEIVER_TIMEOUT, StreamCounters, StreamSpec, TcpSample, bump, is_waiting,
-    other_end_gone, receiver_silent, spec,
+    RECEIVER_TIMEOUT, StreamCounters, StreamThread, TcpSample, bump, is_waiting, other_end_gone,
+    receiver_silent, spec,
 };
 use crate::pace::{Pace, spread_by_kernel};
 use linerate_sums::{Crc, CrcAlgorithm};
@@ -22,15 +22,9 @@ const SETTLE_WAIT: Duration = Duration::from_millis(300);
 /// bytes.
 const LEAST_BURST_BYTES: usize = 16 << 10;
 
-/// Sends until the limit, or `stop`.
-pub(super) fn send(
-    spec: &StreamSpec,
-    stream: &TcpStream,
-    content: Content,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
+/// Sends until the limit, or the stop.
+pub(super) fn send(thread: &mut StreamThread<'_>, stream: &TcpStream) -> io::Result<()> {
+    let StreamThread { spec, content, counters, .. } = *thread;
     let socket = socket2::SockRef::from(stream);
     if let Some(name) = &spec.congestion_control {
         spec::set_congestion_control(&socket, name)?;
@@ -45,10 +39,10 @@ pub(super) fn send(
         // Best effort: what a queue drops then is sent again.
         let _ = connection::set_pacing_rate(stream, rate.max(1.0) as u64);
     }
-    let (mut hand, round_bytes) = Hand::new(spec, stream, &content)?;
-    let position = Position::new(spec, &content, round_bytes)?;
+    let (mut hand, round_bytes) = Hand::new(spec, stream, content)?;
+    let position = Position::new(spec, content, round_bytes)?;
     let view = TcpView::new(stream, counters);
-    let mut account = StreamAccount { counters, stop, clock, view, position };
+    let mut account = StreamAccount { thread, view, position };
     let mut digest = spec.verify.then(|| Crc::new(CrcAlgorithm::Crc64Nvme));
     let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, clock::now()));
     let result =
@@ -118,15 +112,13 @@ pub(crate) fn send_all(
 }
 
 /// A stream's own.
-struct StreamAccount<'a> {
-    counters: &'a StreamCounters,
-    stop: &'a Stop,
-    clock: &'a mut CpuClock,
+struct StreamAccount<'a, 'b> {
+    thread: &'a mut StreamThread<'b>,
     view: TcpView<'a>,
     position: Position,
 }
 
-impl SendAccount for StreamAccount<'_> {
+impl SendAccount for StreamAccount<'_, '_> {
     fn next(&mut self, most: usize) -> Option<(u64, usize)> {
         self.position.next(most)
     }
@@ -134,20 +126,20 @@ impl SendAccount for StreamAccount<'_> {
     fn sent(&mut self, _: usize, sent: usize) {
         if sent > 0 {
             self.position.sent(sent);
-            self.counters.progress.add(sent as u64);
-            bump(&self.counters.calls, 1);
+            self.thread.counters.progress.add(sent as u64);
+            bump(&self.thread.counters.calls, 1);
         }
     }
 
     fn stop(&self) -> &Stop {
-        self.stop
+        self.thread.stop
     }
 
     fn tick(&mut self, hand: &Hand<'_>) {
         let now = clock::now();
-        self.clock.tick(now, &self.counters.cpu_nanos);
+        self.thread.tick(now);
         self.view.tick(now);
-        hand.tell(self.counters);
+        hand.tell(self.thread.counters);
     }
 }
 

@@ -5,9 +5,8 @@ use super::super::udp_receive::{BATCH, TrainTaker, answer, held_nanos, receive_t
 use super::super::wire::{Feedback, Probe, StreamToken};
 use super::account::{Account, Came, Delays, arrival_nanos};
 use super::datagram::{DatagramMessage, Tags};
-use super::{CpuClock, StreamCounters, bump};
+use super::{StreamThread, bump};
 use crate::flow::wire;
-use linerate_system::stop::Stop;
 use linerate_system::trains::TrainReceiver;
 use linerate_system::{clock, connection};
 use std::io;
@@ -25,11 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Receives until the sender's end, or `stop`.
 pub(super) fn receive(
+    thread: &mut StreamThread<'_>,
     socket: &UdpSocket,
     token: &StreamToken,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
 ) -> io::Result<()> {
     let buffer_bytes = connection::buffers(socket)?.1 as u64;
     let start = clock::now();
@@ -39,10 +36,8 @@ pub(super) fn receive(
         token,
         tags: Tags::of(token),
         buffer_bytes,
-        counters,
-        stop,
-        cpu: clock,
-        account: Account::new(),
+        thread,
+        account: Account::default(),
         delays: Delays::default(),
         bytes: 0,
         start,
@@ -63,15 +58,13 @@ struct SenderEnd {
     last: Instant,
 }
 
-struct Receiver<'a> {
+struct Receiver<'a, 'b> {
     socket: &'a UdpSocket,
     from: SocketAddr,
     token: &'a StreamToken,
     tags: Tags,
     buffer_bytes: u64,
-    counters: &'a StreamCounters,
-    stop: &'a Stop,
-    cpu: &'a mut CpuClock,
+    thread: &'a mut StreamThread<'b>,
     account: Account,
     delays: Delays,
     /// Payload that counts: without duplicates.
@@ -82,7 +75,7 @@ struct Receiver<'a> {
     end: Option<SenderEnd>,
 }
 
-impl TrainTaker for Receiver<'_> {
+impl TrainTaker for Receiver<'_, '_> {
     fn take(&mut self, batch: &mut TrainReceiver) -> io::Result<u64> {
         let (now, clock) = (clock::now(), clock::date());
         let (before, mut foreign, mut trains, mut newest) = (self.bytes, 0u64, 0u64, None);
@@ -110,10 +103,10 @@ impl TrainTaker for Receiver<'_> {
             trains += u64::from(train.bytes.len() > train.datagram_bytes);
         }
         let brought = self.bytes - before;
-        bump(&self.counters.foreign, foreign);
-        bump(&self.counters.trains, trains);
-        bump(&self.counters.calls, 1);
-        self.counters.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
+        bump(&self.thread.counters.foreign, foreign);
+        bump(&self.thread.counters.trains, trains);
+        bump(&self.thread.counters.calls, 1);
+        self.thread.counters.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
         self.publish(brought);
         // What the newest probe reports holds for the older ones, too: one answer a batch.
         if let Some(feedback) = newest {
@@ -123,14 +116,14 @@ impl TrainTaker for Receiver<'_> {
             end.last = now;
         }
         self.last_arrival = clock::now();
-        self.cpu.tick(self.last_arrival, &self.counters.cpu_nanos);
+        self.thread.tick(self.last_arrival);
         Ok(brought)
     }
 
     fn goes_on(&mut self, came: bool) -> io::Result<bool> {
         let now = clock::now();
         if !came {
-            self.cpu.tick(now, &self.counters.cpu_nanos);
+            self.thread.tick(now);
             if now.saturating_duration_since(self.last_arrival) > PATIENCE {
                 let why = format!(
                     "nothing came from the sender for {} s: is its host up, the link plugged in and its agent running?",
@@ -139,17 +132,17 @@ impl TrainTaker for Receiver<'_> {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
-        Ok(!self.stop.is_ended() && !self.settled(now))
+        Ok(!self.thread.stop.is_ended() && !self.settled(now))
     }
 }
 
-impl Receiver<'_> {
+impl Receiver<'_, '_> {
     fn feedback(&self, probe: Probe, arrived: Option<SystemTime>) -> Feedback {
         Feedback {
             probe,
             received_bytes: self.bytes,
             datagrams: self.account.received() - self.account.duplicated(),
-            socket_drops: self.counters.socket_drops.load(Ordering::Relaxed),
+            socket_drops: self.thread.counters.socket_drops.load(Ordering::Relaxed),
             held_nanos: held_nanos(arrived),
         }
     }
@@ -190,7 +183,7 @@ impl Receiver<'_> {
     }
 
     fn publish(&self, brought: u64) {
-        let Receiver { counters, account, delays, .. } = self;
+        let Receiver { thread: StreamThread { counters, .. }, account, delays, .. } = self;
         if brought > 0 {
             counters.progress.add(brought);
         }

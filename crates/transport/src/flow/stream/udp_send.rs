@@ -9,8 +9,8 @@ use super::super::udp::{PathFacts, UdpSender};
 use super::super::wire::StreamToken;
 use super::datagram::{self, DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
 use super::{
-    Content, CpuClock, RECEIVER_TIMEOUT, SendMethod, StreamCounters, StreamSpec, bump, other_end_gone,
-    receiver_silent,
+    Content, CpuClock, RECEIVER_TIMEOUT, SendMethod, StreamCounters, StreamSpec, StreamThread, bump,
+    other_end_gone, receiver_silent,
 };
 use crate::closed_port::ClosedPort;
 use crate::flow::wire;
@@ -41,16 +41,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(1);
 /// A sender whose next burst is further off than this says that it is still there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// Sends until the limit, or `stop`.
-pub(super) fn send(
-    spec: &StreamSpec,
-    socket: UdpSocket,
-    token: StreamToken,
-    content: Content,
-    counters: &StreamCounters,
-    stop: &Stop,
-    clock: &mut CpuClock,
-) -> io::Result<()> {
+/// Sends until the limit, or the stop.
+pub(super) fn send(thread: &mut StreamThread<'_>, socket: UdpSocket, token: StreamToken) -> io::Result<()> {
+    let StreamThread { spec, content, stop, .. } = *thread;
     if !matches!(content, Content::Memory) {
         let why = "files go over TCP in a stream; `linerate run` streams them over UDP";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -64,9 +57,7 @@ pub(super) fn send(
     let trains = train_sender(spec, &socket, &tags);
     affinity::wake_on_time();
     let mut sender = Sender {
-        counters,
-        stop,
-        clock,
+        thread,
         start,
         tags,
         trains,
@@ -159,10 +150,8 @@ fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
     Ok(())
 }
 
-struct Sender<'a> {
-    counters: &'a StreamCounters,
-    stop: &'a Stop,
-    clock: &'a mut CpuClock,
+struct Sender<'a, 'b> {
+    thread: &'a mut StreamThread<'b>,
     start: Instant,
     tags: Tags,
     trains: TrainSender,
@@ -173,7 +162,7 @@ struct Sender<'a> {
     port: ClosedPort,
 }
 
-impl Sender<'_> {
+impl Sender<'_, '_> {
     /// Bytes of the next call, of at most `most`: whole datagrams, but for the last of the stream, which is a
     /// header at least.
     fn next_bytes(&self, most: usize) -> usize {
@@ -190,7 +179,7 @@ impl Sender<'_> {
     }
 
     fn over(&self) -> bool {
-        self.stop.is_ended() || self.left == Some(0) || self.number >= MOST_DATAGRAMS
+        self.thread.stop.is_ended() || self.left == Some(0) || self.number >= MOST_DATAGRAMS
     }
 
     /// Sends up to `bytes` now; how many the kernel took: none where it refused for a moment.
@@ -209,13 +198,14 @@ impl Sender<'_> {
         let segmentation = self.trains.segmentation();
         self.number += taken.div_ceil(segmentation.datagram_bytes()) as u64;
         self.left = self.left.map(|left| left.saturating_sub(taken as u64));
-        self.counters.progress.add(taken as u64);
-        self.counters.datagrams.store(self.number, Ordering::Relaxed);
-        bump(&self.counters.calls, 1);
+        let counters = self.thread.counters;
+        counters.progress.add(taken as u64);
+        counters.datagrams.store(self.number, Ordering::Relaxed);
+        bump(&counters.calls, 1);
         if segmentation.is_on() {
-            bump(&self.counters.trains, taken.div_ceil(segmentation.train_bytes()) as u64);
+            bump(&counters.trains, taken.div_ceil(segmentation.train_bytes()) as u64);
         }
-        self.clock.tick(now, &self.counters.cpu_nanos);
+        self.thread.tick(now);
         Ok(taken)
     }
 
@@ -227,8 +217,8 @@ impl Sender<'_> {
     fn go_on_after(&mut self, refusal: SendRefusal) -> io::Result<()> {
         match refusal {
             SendRefusal::Busy => {
-                bump(&self.counters.refused_sends, 1);
-                self.stop.wait(REFUSED_WAIT);
+                bump(&self.thread.counters.refused_sends, 1);
+                self.thread.stop.wait(REFUSED_WAIT);
                 Ok(())
             }
             SendRefusal::SegmentationOff => Ok(()),
@@ -248,7 +238,7 @@ impl Sender<'_> {
                 if path.silent_for() > RECEIVER_TIMEOUT {
                     return Err(receiver_silent("answered"));
                 }
-                self.clock.tick(clock::now(), &self.counters.cpu_nanos);
+                self.thread.tick(clock::now());
                 continue;
             }
             let taken = self.send_now(path.socket(), bytes)?;
@@ -264,7 +254,7 @@ impl Sender<'_> {
         if !other_end_gone(&error) || self.port.reported(clock::now()) {
             return Err(error);
         }
-        self.stop.wait(Duration::from_millis(1));
+        self.thread.stop.wait(Duration::from_millis(1));
         Ok(())
     }
 
@@ -280,8 +270,8 @@ impl Sender<'_> {
                     let _ = socket.send(&self.tags.message(DatagramMessage::Hello(0)));
                     spoke = now;
                 }
-                self.stop.wait(wait.min(SIGN_OF_LIFE));
-                self.clock.tick(clock::now(), &self.counters.cpu_nanos);
+                self.thread.stop.wait(wait.min(SIGN_OF_LIFE));
+                self.thread.tick(clock::now());
                 continue;
             }
             spoke = now;

@@ -6,6 +6,7 @@ use crate::plan::capacity::Model;
 use crate::plan::flow::sentence::open_ends;
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, Node, PartPlace, SocketLink};
 use crate::plan::{Origin, Resource};
+use linerate_facts::fact::Fact;
 use linerate_machine::probe::PciLink;
 use linerate_testing::cases;
 use proptest::prelude::*;
