@@ -298,10 +298,15 @@ impl PutStream<'_> {
             404 => return Ok(false),
             // Who may only write gets no answer; the store itself refuses to replace one.
             403 if !store.is_plain() => return Ok(false),
-            _ => {
-                probe(&mut self.connection, self.settings, store, &file.url)?;
-                return Ok(false);
-            }
+            status => match probe(&mut self.connection, self.settings, store, &file.url) {
+                Err(TransferError::NotFound { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+                // It is there after all: another try looks whether it is the same.
+                Ok(_) => {
+                    let url = file.url.to_string();
+                    return Err(TransferError::Overloaded { url, status, retry_after: None }.into());
+                }
+            },
         }
         let same_length = head.headers.content_length() == Ok(Some(before.len()));
         let same_time = head.headers.text("x-amz-meta-mtime") == Some(modified(before).as_str());
