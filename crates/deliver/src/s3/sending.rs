@@ -1,7 +1,7 @@
 //! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum in the
 //! header lines, beside when the file was changed.
 
-use super::answers::{parse_completed, parse_upload};
+use super::answers::{AnswerError, parse_completed, parse_upload};
 use super::error::S3Error;
 use super::requests::{ask_text, probe, refusal};
 use super::store::S3Store;
@@ -201,22 +201,16 @@ impl PutStream<'_> {
             return Ok(SentPart { tag, sum, is_confirmed: true, was_held: true });
         }
         let lines = format!("Content-Length: {}\r\n{}", range.end - range.start, sums.lines(store));
-        let path = file.url.path();
-        let url = file.url.with_target(&format!(
-            "{path}?partNumber={number}&uploadId={}",
-            encoded(upload.open.id.as_bytes())
-        ));
+        let (path, id) = (file.url.path(), encoded(upload.open.id.as_bytes()));
+        let url = file.url.with_target(&format!("{path}?partNumber={number}&uploadId={id}"));
         let sent = self.send_body(store, &url, &lines, file, (&upload.content, range));
         // A store that finds other bytes than those that were summed has them of a file that changes.
         let head =
             sent.or_else(|error| check_unchanged(file, &upload.content, &upload.before).and(Err(error)))?;
         let is_confirmed = sums.confirmed(&head, file)?;
         let tag = head.headers.text("etag").filter(|tag| !tag.is_empty()).map(String::from);
-        let no_tag = || S3Error::Answer {
-            place: store.place(&file.url),
-            why: super::answers::AnswerError::Lacks("ETag"),
-        };
-        let tag = tag.ok_or_else(|| TransferError::from(no_tag()))?;
+        let (place, why) = (store.place(&file.url), AnswerError::Lacks("ETag"));
+        let tag = tag.ok_or_else(|| TransferError::from(S3Error::Answer { place, why }))?;
         Ok(SentPart { tag, sum: sums.sum.value, is_confirmed, was_held: false })
     }
 
@@ -243,29 +237,26 @@ impl PutStream<'_> {
             lines.push_str(&format!("x-amz-checksum-type: FULL_OBJECT\r\n{}", sum_line(&sum)));
         }
         let url = upload_url(upload);
-        let answer = ask_text(
-            &mut self.connection,
-            self.settings,
-            (store, &location),
-            ("POST", &url, &lines),
-            body.as_bytes(),
-        );
+        let (of, asked) = ((store, &location), ("POST", &url, lines.as_str()));
+        let answer = ask_text(&mut self.connection, self.settings, of, asked, body.as_bytes());
         let verified = || is_confirmed.then(|| ALGORITHM.name().to_string()).into_iter().collect();
         let there = |stream: &mut Self| stream.is_object_there(store, file, &upload.content, &upload.before);
+        // The answer to an earlier try was lost: the upload is over, or its own object is in the way.
+        let may_be_done = |error: &TransferError| {
+            tries > 1 && (error.is_no_upload() || matches!(error, TransferError::Changed { .. }))
+        };
         match answer {
             Ok(answer) => match parse_completed(&answer) {
                 Ok(Ok(())) => Ok((TransferOutcome::Put, verified())),
                 Ok(Err(fault)) => Err(S3Error::of_fault(location, fault).into()),
                 Err(why) => Err(TransferError::from(S3Error::Answer { place: location, why }).into()),
             },
-            // The answer to an earlier try was lost.
-            Err(error) if error.is_no_upload() && tries > 1 && there(self)? => {
+            Err(error) if may_be_done(&error) && there(self)? => {
+                // Where somebody else has put the same, the parts are still there.
+                lock(&self.work.errors).extend(abort(&self.work.abort_settings, store, upload).err());
                 Ok((TransferOutcome::Put, verified()))
             }
-            Err(TransferError::Changed { .. }) => {
-                self.connection = None;
-                Err(PutError::AlreadyThere { url: file.url.to_string() })
-            }
+            Err(TransferError::Changed { .. }) => Err(PutError::AlreadyThere { url: file.url.to_string() }),
             Err(error) => Err(error.into()),
         }
     }

@@ -107,6 +107,19 @@ fn what_passes_is_tried_again() {
     });
 }
 
+/// The store looks at the condition before it looks for the upload.
+#[test]
+fn the_own_object_of_a_lost_answer_is_not_in_the_way() {
+    let number = AtomicU32::new(0);
+    let store = FakeStore::with(Some(KEYS), move |asked: &Asked| {
+        let answers = [Spoilt::Short(0), Spoilt::Refuse(412, "PreconditionFailed")];
+        let is_end = asked.what() == "POST complete";
+        is_end.then(|| answers.get(number.fetch_add(1, Ordering::Relaxed) as usize).cloned()).flatten()
+    });
+    let (status, report, errors) = put_large(&store);
+    assert_eq!((status, errors.as_str(), outcomes(&report, "put")), (Some(0), "", 1), "{report}");
+}
+
 #[test]
 fn what_fails_is_aborted_and_nothing_is_there() {
     let scenarios = [
