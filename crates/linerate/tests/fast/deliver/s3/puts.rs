@@ -94,6 +94,7 @@ fn what_passes_is_tried_again() {
         ("POST complete", Spoilt::Close),
         ("POST complete", Spoilt::Short(0)),
         ("POST complete", Spoilt::Refuse(200, "InternalError")),
+        ("POST complete", Spoilt::Refuse(200, "SlowDown")),
         ("HEAD object", Spoilt::Refuse(503, "SlowDown")),
     ];
     beside_each_other(scenarios, |(what, answer)| {
