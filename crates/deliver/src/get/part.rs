@@ -147,7 +147,7 @@ impl PartFile {
 
     /// An error of a write, with what it means for the user.
     pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> TransferError {
-        if is_any_of(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
+        if is_any_of(&error, &[Errno::NOSPC, Errno::DQUOT]) {
             let free = linerate_system::file::space_at(self.folder()).map(|(free, _)| show_size(free));
             return TransferError::NoSpace {
                 path: self.destination.clone(),
@@ -312,6 +312,9 @@ mod tests {
         part.sync_folder().expect("synced");
         let full = part.failed(io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()), 1).to_string();
         assert!(!full.contains("unknown"), "{full}");
+        // More than the file system has in one file, however much is free.
+        let large = part.failed(io::Error::from_raw_os_error(Errno::FBIG.raw_os_error()), 1).to_string();
+        assert!(large.contains("File too large"), "{large}");
     }
 
     #[test]
