@@ -196,7 +196,9 @@ impl PartFile {
             true if self.is_nameless => {
                 // What is there keeps its name until there is another of it.
                 remove(&self.path).map_err(|why| TransferError::side_file(&self.path, why))?;
-                name_new(&self.file, &self.path).and_then(|()| std::fs::rename(&self.path, &self.destination))
+                let replaced = || std::fs::rename(&self.path, &self.destination);
+                let replaced = || replaced().inspect_err(|_| drop(remove(&self.path)));
+                name_new(&self.file, &self.path).and_then(|()| replaced())
             }
             true => std::fs::rename(&self.path, &self.destination),
             false => rename_new(&self.path, &self.destination),
@@ -357,6 +359,11 @@ mod tests {
         second.land(true).expect("replaced");
         assert_eq!(std::fs::read(&destination).expect("read"), b"second");
         assert_eq!(names(), 1);
+        std::fs::remove_file(&destination)
+            .and_then(|()| std::fs::create_dir(&destination))
+            .expect("a folder");
+        fleeting("third").land(true).expect_err("a folder is there");
+        assert_eq!(names(), 1, "nothing of it stays");
     }
 
     #[test]
