@@ -142,7 +142,8 @@ fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec
         let wanted = chunks.wants(READ_BYTES);
         let read = connection.read(&mut buffer[..wanted], url)?;
         if read == 0 {
-            return Err(TransferError::CutShort { url: url.to_string(), missing: 1 });
+            // How much is missing no chunk says.
+            return Err(TransferError::broken(url, std::io::ErrorKind::UnexpectedEof.into()));
         }
         let error = match chunks.take(&buffer[..read], &mut body) {
             Err(_) => TransferError::NoLength { url: url.to_string() },
