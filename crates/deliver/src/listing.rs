@@ -1,6 +1,6 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
-use super::get::names::refused_name;
+use super::get::{MOST_FILES, names::refused_name};
 use super::http::url::{encoded, name};
 use crate::archived::Archived;
 use linerate_facts::printable::{foreign, printable};
@@ -72,6 +72,8 @@ pub enum ListingError {
     Name { name: String, why: &'static str },
     #[error("it has more than {MOST_NAMES} names")]
     TooMany,
+    #[error("with it there are more than {MOST_FILES} files; copy fewer folders at a time")]
+    TooManyFiles,
     #[error("it takes more memory than a list may; copy fewer folders at a time")]
     TooLarge,
 }

@@ -44,8 +44,8 @@ pub(crate) fn ask_again<'a>(
     }
 }
 
-/// As [`ask_again`]. `linerate serve` that cannot answer just now (503), and keeps the connection, is asked again after the
-/// time that it names: it has other clients, too.
+/// As [`ask_again`]. `linerate serve` that is busy, and keeps the connection, is asked again after the time that it names:
+/// it has other clients, too.
 pub(crate) fn ask_when_free<'a>(
     connection: &mut Option<HttpConnection<'a>>,
     settings: &'a ClientSettings<'a>,
@@ -56,9 +56,8 @@ pub(crate) fn ask_when_free<'a>(
     let begun = clock::now();
     loop {
         let head = ask_again(connection, settings, method, url, lines)?;
-        let is_ours = head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"));
-        let is_busy = is_ours && head.status == 503 && head.keeps_alive();
-        let Some(open) = connection.as_mut().filter(|_| is_busy) else { return Ok(head) };
+        let is_open = is_busy(&head) && head.keeps_alive();
+        let Some(open) = connection.as_mut().filter(|_| is_open) else { return Ok(head) };
         let Some(retry_after) = head.retry_after() else { return Ok(head) };
         let Some(wait) = busy_wait(begun, retry_after) else {
             return Err(TransferError::AlwaysBusy { url: url.to_string() });
@@ -70,6 +69,11 @@ pub(crate) fn ask_when_free<'a>(
         settings.stop.wait(wait);
         settings.check_stop()?;
     }
+}
+
+/// `linerate serve` cannot answer just now.
+pub(crate) fn is_busy(head: &ResponseHead) -> bool {
+    head.status == 503 && head.headers.text("server").is_some_and(|name| name.starts_with("linerate/"))
 }
 
 /// Statuses that bring no file.
@@ -138,7 +142,8 @@ fn read_chunks(connection: &mut HttpConnection<'_>, url: &HttpUrl) -> Result<Vec
         let wanted = chunks.wants(READ_BYTES);
         let read = connection.read(&mut buffer[..wanted], url)?;
         if read == 0 {
-            return Err(TransferError::CutShort { url: url.to_string(), missing: 1 });
+            // How much is missing no chunk says.
+            return Err(TransferError::broken(url, std::io::ErrorKind::UnexpectedEof.into()));
         }
         let error = match chunks.take(&buffer[..read], &mut body) {
             Err(_) => TransferError::NoLength { url: url.to_string() },

@@ -251,7 +251,7 @@ fn walk<'a>(
     for RemoteEntry { url, name, kind, link, bytes, modified, archived } in entries {
         // Folders, too: a page may link to one that is above it.
         if (selection.files.len() + selection.link_count()).max(selection.folders.len()) >= MOST_FILES {
-            return Err(of_list(ListingError::TooMany));
+            return Err(of_list(ListingError::TooManyFiles));
         }
         let archived = archived.filter(|_| is_archive).map(Arc::new);
         selection.named_bytes += place.as_os_str().len() + url.target.len();

@@ -147,7 +147,7 @@ impl PartFile {
 
     /// An error of a write, with what it means for the user.
     pub(crate) fn failed(&self, error: io::Error, bytes: u64) -> TransferError {
-        if is_any_of(&error, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG]) {
+        if is_any_of(&error, &[Errno::NOSPC, Errno::DQUOT]) {
             let free = linerate_system::file::space_at(self.folder()).map(|(free, _)| show_size(free));
             return TransferError::NoSpace {
                 path: self.destination.clone(),
@@ -196,7 +196,9 @@ impl PartFile {
             true if self.is_nameless => {
                 // What is there keeps its name until there is another of it.
                 remove(&self.path).map_err(|why| TransferError::side_file(&self.path, why))?;
-                name_new(&self.file, &self.path).and_then(|()| std::fs::rename(&self.path, &self.destination))
+                let replaced = || std::fs::rename(&self.path, &self.destination);
+                let replaced = || replaced().inspect_err(|_| drop(remove(&self.path)));
+                name_new(&self.file, &self.path).and_then(|()| replaced())
             }
             true => std::fs::rename(&self.path, &self.destination),
             false => rename_new(&self.path, &self.destination),
@@ -312,6 +314,9 @@ mod tests {
         part.sync_folder().expect("synced");
         let full = part.failed(io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()), 1).to_string();
         assert!(!full.contains("unknown"), "{full}");
+        // More than the file system has in one file, however much is free.
+        let large = part.failed(io::Error::from_raw_os_error(Errno::FBIG.raw_os_error()), 1).to_string();
+        assert!(large.contains("File too large"), "{large}");
     }
 
     #[test]
@@ -354,6 +359,11 @@ mod tests {
         second.land(true).expect("replaced");
         assert_eq!(std::fs::read(&destination).expect("read"), b"second");
         assert_eq!(names(), 1);
+        std::fs::remove_file(&destination)
+            .and_then(|()| std::fs::create_dir(&destination))
+            .expect("a folder");
+        fleeting("third").land(true).expect_err("a folder is there");
+        assert_eq!(names(), 1, "nothing of it stays");
     }
 
     #[test]

@@ -118,11 +118,12 @@ impl HttpUrl {
         if location.chars().any(|letter| letter.is_control() || letter == ' ') {
             return Err(UrlError::Letters);
         }
-        if location.starts_with('/') {
-            return Ok(self.with_target(location));
-        }
         let folder = self.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-        Ok(self.with_target(&format!("{folder}/{location}")))
+        Ok(match location.as_bytes().first() {
+            Some(b'/') => self.with_target(location),
+            Some(b'?') => self.with_target(&format!("{}{location}", self.path())),
+            _ => self.with_target(&format!("{folder}/{location}")),
+        })
     }
 }
 
@@ -258,6 +259,7 @@ mod tests {
         let to = |location| from.joined(location).map(whole);
         assert_eq!(to("/x"), Ok("http://h:81/x".into()));
         assert_eq!(to("x/"), Ok("http://h:81/a/x/".into()));
+        assert_eq!(to("?d"), Ok("http://h:81/a/b?d".into()));
         assert_eq!(to("//other/x"), Ok("http://other/x".into()));
         assert_eq!(to("http://other:82/x"), Ok("http://other:82/x".into()));
         assert_eq!(to("/x?u=http://y"), Ok("http://h:81/x?u=http://y".into()));

@@ -7,7 +7,8 @@ mod stream;
 
 use super::evidence::ServerFacts;
 use super::s3::upload::abort;
-use crate::client::{ClientSettings, HttpConnection};
+use crate::client::ask::{ask_when_free, is_busy};
+use crate::client::{ClientSettings, TransferError};
 use crate::http::url::HttpUrl;
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::S3Store;
@@ -231,12 +232,17 @@ fn abort_left(spec: &PutSpec, work: &PutWork<'_>) {
 /// does not is an error, before anything is sent.
 fn server_kind(settings: &ClientSettings<'_>, url: &HttpUrl) -> Result<ServerKind, PutError> {
     let top = url.with_target("/");
-    let head = HttpConnection::open(settings, &top)?.ask("HEAD", &top, "")?;
+    let head = ask_when_free(&mut None, settings, "HEAD", &top, "")?;
     match (head.headers.has_word("linerate", "list"), head.headers.has_word("linerate", "put")) {
         (_, true) => Ok(ServerKind::Linerate),
         (true, false) => Err(PutError::ReadOnly { url: url.to_string() }),
         (false, false) if matches!(head.status, 401 | 407) => {
             Err(PutError::NotAllowed { url: url.to_string(), status: head.status })
+        }
+        // One that may compare sums is not taken for one that cannot.
+        (false, false) if is_busy(&head) => {
+            let (url, status) = (url.to_string(), head.status);
+            Err(TransferError::Overloaded { url, status, retry_after: None }.into())
         }
         (false, false) => Ok(ServerKind::Other),
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A file of profiles that is longer is none.
+/// Of a file of profiles no more is read.
 const MOST_FILE_BYTES: u64 = 1 << 20;
 /// The region where none is named.
 const USUAL_REGION: &str = "us-east-1";

@@ -154,14 +154,15 @@ impl S3Error {
         match self {
             S3Error::SlowDown { .. } => true,
             S3Error::Status { status, code, .. } => {
-                *status >= 500 && *status != 501
-                    || matches!(
-                        code.as_str(),
-                        "RequestTimeout"
-                            | "OperationAborted"
-                            | "ConditionalRequestConflict"
-                            | "InternalError"
-                    )
+                // `SlowDown`: of a success whose body says that it is none.
+                let passing = [
+                    "RequestTimeout",
+                    "OperationAborted",
+                    "ConditionalRequestConflict",
+                    "InternalError",
+                    "SlowDown",
+                ];
+                *status >= 500 && *status != 501 || passing.contains(&code.as_str())
             }
             _ => false,
         }

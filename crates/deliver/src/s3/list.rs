@@ -137,7 +137,7 @@ fn list<'a>(
         match next {
             None => return Ok(objects),
             Some(_) if objects.len() >= MOST_FILES => {
-                let why = crate::listing::ListingError::TooMany;
+                let why = crate::listing::ListingError::TooManyFiles;
                 return Err(TransferError::Listing { url: prefix.to_string(), why });
             }
             next if next == token || empty > MOST_EMPTY_PAGES => {

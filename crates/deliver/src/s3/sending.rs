@@ -1,7 +1,7 @@
 //! What a stream of `put` does for an object store: whole objects by one PUT, large ones in parts, each with its sum in the
 //! header lines, beside when the file was changed.
 
-use super::answers::{parse_completed, parse_upload};
+use super::answers::{AnswerError, parse_completed, parse_upload};
 use super::error::S3Error;
 use super::requests::{ask_text, probe, refusal};
 use super::store::S3Store;
@@ -189,21 +189,15 @@ impl PutStream<'_> {
             return Ok(SentPart { tag, sum, is_confirmed: true, was_held: true });
         }
         let lines = format!("Content-Length: {}\r\n{}", range.end - range.start, sums.lines(store));
-        let path = file.url.path();
-        let url = file.url.with_target(&format!(
-            "{path}?partNumber={number}&uploadId={}",
-            encoded(upload.open.id.as_bytes())
-        ));
+        let (path, id) = (file.url.path(), encoded(upload.open.id.as_bytes()));
+        let url = file.url.with_target(&format!("{path}?partNumber={number}&uploadId={id}"));
         let sent = self.send_body(store, &url, &lines, source, range);
         // A store that finds other bytes than those that were summed has them of a file that changes.
         let head = sent.or_else(|error| check_unchanged(source).and(Err(error)))?;
         let is_confirmed = sums.confirmed(&head, file)?;
         let tag = head.headers.text("etag").filter(|tag| !tag.is_empty()).map(String::from);
-        let no_tag = || S3Error::Answer {
-            place: store.place(&file.url),
-            why: super::answers::AnswerError::Lacks("ETag"),
-        };
-        let tag = tag.ok_or_else(|| TransferError::from(no_tag()))?;
+        let (place, why) = (store.place(&file.url), AnswerError::Lacks("ETag"));
+        let tag = tag.ok_or_else(|| TransferError::from(S3Error::Answer { place, why }))?;
         Ok(SentPart { tag, sum: sums.sum.value, is_confirmed, was_held: false })
     }
 
@@ -231,29 +225,26 @@ impl PutStream<'_> {
             lines.push_str(&format!("x-amz-checksum-type: FULL_OBJECT\r\n{}", sum_line(&sum)));
         }
         let url = upload_url(upload);
-        let answer = ask_text(
-            &mut self.connection,
-            self.settings,
-            (store, &location),
-            ("POST", &url, &lines),
-            body.as_bytes(),
-        );
+        let (of, asked) = ((store, &location), ("POST", &url, lines.as_str()));
+        let answer = ask_text(&mut self.connection, self.settings, of, asked, body.as_bytes());
         let verified = || is_confirmed.then(|| ALGORITHM.name().to_string()).into_iter().collect();
         let there = |stream: &mut Self| stream.is_object_there(store, &upload.source);
+        // The answer to an earlier try was lost: the upload is over, or its own object is in the way.
+        let may_be_done = |error: &TransferError| {
+            tries > 1 && (error.is_no_upload() || matches!(error, TransferError::Changed { .. }))
+        };
         match answer {
             Ok(answer) => match parse_completed(&answer) {
                 Ok(Ok(())) => Ok((TransferOutcome::Put, verified())),
                 Ok(Err(fault)) => Err(S3Error::of_fault(location, fault).into()),
                 Err(why) => Err(TransferError::from(S3Error::Answer { place: location, why }).into()),
             },
-            // The answer to an earlier try was lost.
-            Err(error) if error.is_no_upload() && tries > 1 && there(self)? => {
+            Err(error) if may_be_done(&error) && there(self)? => {
+                // Where somebody else has put the same, the parts are still there.
+                lock(&self.work.errors).extend(abort(&self.work.abort_settings, store, upload).err());
                 Ok((TransferOutcome::Put, verified()))
             }
-            Err(TransferError::Changed { .. }) => {
-                self.connection = None;
-                Err(PutError::AlreadyThere { url: file.url.to_string() })
-            }
+            Err(TransferError::Changed { .. }) => Err(PutError::AlreadyThere { url: file.url.to_string() }),
             Err(error) => Err(error.into()),
         }
     }
@@ -281,10 +272,15 @@ impl PutStream<'_> {
             404 => return Ok(false),
             // Who may only write gets no answer; the store itself refuses to replace one.
             403 if !store.is_plain() => return Ok(false),
-            _ => {
-                probe(&mut self.connection, self.settings, store, &file.url)?;
-                return Ok(false);
-            }
+            status => match probe(&mut self.connection, self.settings, store, &file.url) {
+                Err(TransferError::NotFound { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+                // It is there after all: another try looks whether it is the same.
+                Ok(_) => {
+                    let url = file.url.to_string();
+                    return Err(TransferError::Overloaded { url, status, retry_after: None }.into());
+                }
+            },
         }
         let same_length = head.headers.content_length() == Ok(Some(file.bytes));
         let same_time = head.headers.text("x-amz-meta-mtime") == Some(modified(before).as_str());

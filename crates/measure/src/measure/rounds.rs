@@ -108,7 +108,8 @@ fn take_deciding(stages: &mut Stages<'_>, turns: &mut [Turn], peers: &mut Peers,
     }
     let Some(mut pair) = deciding(stages, turns) else { return };
     let each = |turn: &Turn| turn.windows(stages).total().as_secs_f64() + STARTING_SECONDS / 4.0;
-    let seconds: f64 = pair.iter().map(|at| each(&turns[*at])).sum();
+    let stored = |turn: &Turn| if turn.stores(stages.goal) { SINK_SECONDS } else { 0.0 };
+    let seconds: f64 = pair.iter().map(|at| each(&turns[*at]) + stored(&turns[*at])).sum();
     let spent = writing_seconds(&stages.plan.sources) + clock::since(stages.begin).as_secs_f64();
     let left = stages.goal.budget_seconds - spent;
     let more = ((left / seconds).max(0.0) as u32).min(MOST_DECIDING);

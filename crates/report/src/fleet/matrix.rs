@@ -68,10 +68,12 @@ fn prediction(result: &FleetResult) -> Option<String> {
     let mut ratios: Vec<f64> = result.measured_cells().filter_map(FleetCell::of_predicted).collect();
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (*ratios.first()?, *ratios.last()?);
-    let fabric = match result.fabric.len() {
+    // The uplink of a rack may be what is looked for.
+    let declared = result.fabric.iter().filter(|rack| rack.uplink_bytes_per_second.is_some());
+    let fabric = match declared.count() {
         0 => "over a network that blocks nothing".into(),
         1 => "over the declared uplink".to_string(),
-        racks => format!("over the {racks} declared uplinks"),
+        uplinks => format!("over the {uplinks} declared uplinks"),
     };
     Some(format!(
         "achieved ÷ predicted: {:.2} in the median, {least:.2} to {most:.2}; predicted from each member alone, {fabric}",
@@ -146,7 +148,7 @@ fn rates_map(result: &FleetResult) -> Markup {
     let mut rates: Vec<f64> =
         result.measured_cells().filter_map(|cell| cell.figures.bytes_per_second).collect();
     rates.sort_by(f64::total_cmp);
-    let median = rates.get(rates.len() / 2).copied().unwrap_or(1.0);
+    let median = rates.get(rates.len() / 2).copied().filter(|median| *median > 0.0).unwrap_or(1.0);
     heat_map(result, "rates between the members", |from, to| {
         let rate = result.rate(from, to)?;
         let of = if shares_links(result) { "its fair share" } else { "predicted" };

@@ -14,7 +14,7 @@ pub struct SoftnetCore {
     /// Rounds that ended with packets left.
     pub squeezed_per_second: Option<f64>,
     pub flow_limited_per_second: Option<f64>,
-    /// Packets waiting now; older kernels do not tell.
+    /// Packets waiting now; older kernels do not report it.
     pub backlog: Option<u64>,
     /// Counter.
     pub processed: u64,
@@ -145,8 +145,8 @@ pub struct NicDirection {
     pub packets_per_second: Option<f64>,
     pub drops_per_second: Option<f64>,
     pub errors_per_second: Option<f64>,
-    /// What of the link that is, with the preamble, gap and checksum of each packet: 0 to 1. None where the
-    /// link's rate is unknown.
+    /// Share of the link's rate, with the preamble, gap and checksum of each packet: 0 to 1. None where that rate
+    /// is unknown.
     pub share_of_link: Option<f64>,
     /// Counter, bytes.
     pub bytes: u64,

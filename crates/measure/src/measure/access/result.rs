@@ -83,7 +83,7 @@ impl AccessResult {
     }
 }
 
-/// What one visit of a job told beside its rate: as many samples of each as there were visits.
+/// What one visit of a job measured beside its rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobRound {
     /// Of reads and writes the side with the longer tail, seconds.
@@ -136,7 +136,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Less of the depth asked for than this was not reached.
+    /// From this share of the depth asked for it counts as reached.
     const REACHED: f64 = 0.8;
 
     /// As many requests were in flight as were asked for, or nearly.
@@ -279,7 +279,7 @@ pub struct LoadPoint {
     pub offered: Option<f64>,
     pub operations_per_second: f64,
     pub latency: Latency,
-    /// Median over repeats was taken of so many; (max − min) ÷ median of the rates.
+    /// (max − min) ÷ median of the rates of its repeats.
     pub spread: f64,
     pub within_limit: bool,
 }

@@ -170,7 +170,7 @@ impl std::fmt::Display for Redundancy {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.data, self.parity) {
             (1, 0) => write!(out, "1 copy"),
-            (1, parity) => write!(out, "{} copies", parity + 1),
+            (1, parity) => write!(out, "{} copies", parity.saturating_add(1)),
             (data, parity) => write!(out, "{data}+{parity}"),
         }
     }
@@ -179,6 +179,6 @@ impl std::fmt::Display for Redundancy {
 impl Redundancy {
     /// Servers that it takes.
     pub fn servers(self) -> usize {
-        (self.data + self.parity) as usize
+        self.data.saturating_add(self.parity) as usize
     }
 }

@@ -62,7 +62,7 @@ impl Links {
     }
 }
 
-/// Which NICs and GPUs of a flow do so.
+/// Which NICs and GPUs of a flow exchange bytes by GPUDirect RDMA.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GpuDirect {
     /// The switch that a NIC and a GPU are below, nearest to them.
@@ -70,8 +70,8 @@ pub(super) struct GpuDirect {
     /// NICs of a pair of which one end does not report it.
     taken: BTreeSet<String>,
     nics: usize,
-    /// Of a pair below no common switch neither end says that it does not.
-    unreported: bool,
+    /// There is a pair below no common switch of which neither end reports that it cannot.
+    is_anywhere: bool,
 }
 
 impl GpuDirect {
@@ -98,7 +98,7 @@ impl GpuDirect {
                         }
                         found.pairs.insert((nic.id(), gpu.id()), switch);
                     }
-                    None => found.unreported = true,
+                    None => found.is_anywhere = true,
                 }
             }
         }
@@ -117,7 +117,7 @@ impl GpuDirect {
 
     /// Some do so below no common switch, or may.
     pub(super) fn may_be_anywhere(&self) -> bool {
-        self.unreported
+        self.is_anywhere
     }
 
     /// Every NIC of the flow has such a GPU.

@@ -94,6 +94,8 @@ fn what_passes_is_tried_again() {
         ("POST complete", Spoilt::Close),
         ("POST complete", Spoilt::Short(0)),
         ("POST complete", Spoilt::Refuse(200, "InternalError")),
+        ("POST complete", Spoilt::Refuse(200, "SlowDown")),
+        ("HEAD object", Spoilt::Refuse(503, "SlowDown")),
     ];
     beside_each_other(scenarios, |(what, answer)| {
         let store = spoilt(what, 2, answer.clone());
@@ -104,6 +106,19 @@ fn what_passes_is_tried_again() {
             "{what} {answer:?}"
         );
     });
+}
+
+/// The store looks at the condition before it looks for the upload.
+#[test]
+fn the_own_object_of_a_lost_answer_is_not_in_the_way() {
+    let number = AtomicU32::new(0);
+    let store = FakeStore::with(Some(KEYS), move |asked: &Asked| {
+        let answers = [Spoilt::Short(0), Spoilt::Refuse(412, "PreconditionFailed")];
+        let is_end = asked.what() == "POST complete";
+        is_end.then(|| answers.get(number.fetch_add(1, Ordering::Relaxed) as usize).cloned()).flatten()
+    });
+    let (status, report, errors) = put_large(&store);
+    assert_eq!((status, errors.as_str(), outcomes(&report, "put")), (Some(0), "", 1), "{report}");
 }
 
 #[test]
@@ -157,6 +172,25 @@ fn a_store_without_conditions_and_sums_gets_plain_requests() {
         store.json(folder.path(), &["put", text(&data.join("file")), "s3://b/small"]);
     assert!(status == Some(0) && errors.is_empty(), "{errors} {report}");
     assert_eq!(store.get("b", "small").expect("there").content, b"small");
+}
+
+/// A store that cannot refuse to replace an object is not trusted to have none because it was busy.
+#[test]
+fn nothing_is_replaced_where_it_was_not_seen_whether_it_is_there() {
+    let number = AtomicU32::new(0);
+    let store = FakeStore::with(Some(KEYS), move |asked: &Asked| {
+        let is_busy = asked.what() == "HEAD object" && asked.key().1.ends_with("second");
+        let is_busy = is_busy && number.fetch_add(1, Ordering::Relaxed) == 0;
+        let busy = is_busy.then_some(Spoilt::Refuse(503, "SlowDown"));
+        let condition = asked.line("if-none-match").or(asked.line("x-amz-checksum-crc64nvme"));
+        busy.or(condition.map(|_| Spoilt::Refuse(501, "NotImplemented")))
+    });
+    let (folder, data, _) = place(b"first");
+    std::fs::write(data.join("second"), "new").expect("written");
+    store.add("b", "data/second", b"old");
+    let (status, _, errors) = store.json(folder.path(), &["put", text(&data), "s3://b/", "--streams", "1"]);
+    assert!(status == Some(1) && errors.contains("it was left as it is"), "{errors}");
+    assert_eq!(store.get("b", "data/second").expect("there").content, b"old");
 }
 
 #[test]
