@@ -270,7 +270,8 @@ pub(super) fn headroom(
     let names = if own_stack { "the host's own stack".into() } else { next_in_words(&cut, &ids) };
     if next < flow * HARDLY {
         // What limits next was measured at another moment: less than what flows it cannot be.
-        let rate = if next < flow { "the same rate".into() } else { format!("about {}", show_bytes_rate(next)) };
+        let rate =
+            if next < flow { "the same rate".into() } else { format!("about {}", show_bytes_rate(next)) };
         return format!("{remedy} would gain little: {names} would limit at {rate}");
     }
     let rate = show_bytes_rate(next);
