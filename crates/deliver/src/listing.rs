@@ -1,6 +1,6 @@
 //! What a folder holds: as JSON for `linerate get` and other programs, as a page for people.
 
-use super::get::{MOST_FILES, names::refused_name};
+use super::get::names::refused_name;
 use super::http::url::{encoded, name};
 use crate::archived::Archived;
 use linerate_facts::printable::{foreign, printable};
@@ -15,6 +15,8 @@ use thiserror::Error;
 
 /// The most names of a list.
 pub const MOST_NAMES: usize = 200_000;
+/// The most files of a transfer, whose lists may be many.
+pub(crate) const MOST_FILES: usize = 1_000_000;
 /// The longest list: twice what `linerate serve` sends.
 pub(crate) const MOST_LIST_BYTES: u64 = 32 << 20;
 /// The end of the year 9999, after which a date has more digits.

@@ -24,7 +24,7 @@ pub use crate::client::LocalNic;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::dialled::AwaitedConnections;
 use crate::http::url::HttpUrl;
-use crate::listing::{ListedKind, ListingError};
+use crate::listing::{ListedKind, ListingError, MOST_FILES};
 use crate::progress::{ProgressWatch, WatchedTransfer};
 use crate::s3::{S3Store, list as s3_list};
 use crate::serve::BearerToken;
@@ -63,8 +63,6 @@ use stream::GetStream;
 const MOST_NAMED_BYTES: usize = 1 << 30;
 /// The deepest folder that is fetched.
 const MOST_DEPTH: usize = 64;
-/// The most files of a transfer.
-pub(crate) const MOST_FILES: usize = 1_000_000;
 /// A read lasts this long at a rate limit.
 const LIMITED_READ: Duration = Duration::from_millis(10);
 const LEAST_READ_BYTES: usize = 4 << 10;
