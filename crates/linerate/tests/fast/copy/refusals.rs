@@ -74,11 +74,11 @@ fn places_that_cannot_be_are_refused_on_both_ends() {
 
 /// As the limit of a quota.
 #[test]
-fn a_disk_that_is_full_keeps_nothing_under_the_name() {
-    let full = "for last; do :; done; ulimit -f 2048; exec sh -c \"$last\"";
-    let pair = CopyPair::with(full);
+fn a_file_larger_than_there_may_be_keeps_nothing_under_the_name() {
+    let bounded = "for last; do :; done; ulimit -f 2048; exec sh -c \"$last\"";
+    let pair = CopyPair::with(bounded);
     fs::write(pair.here.join("file"), content(94, 12 << 20)).expect("written");
-    pair.ends(&["file", "@file"]).gives(3).says(&["no space is left"]);
+    pair.ends(&["file", "@file"]).gives(3).says(&["File too large"]);
     assert!(!pair.there.join("file").exists());
 }
 
