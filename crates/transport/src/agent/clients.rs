@@ -1,16 +1,12 @@
-//! Bounds on everything that comes from outside: who may come at all, and what clients take of this host,
-//! counted over all their sessions. Streams and rate are bounded each for itself, memory all together. A rate
+//! Bounds on everything that comes from outside: what clients take of this host, counted over all their
+//! sessions. Streams and rate are bounded each for itself, memory all together. A rate
 //! is dealt to the streams that want some of it.
 //!
 //! What a client moved beyond its rate outlives its streams: who closes a stream and opens the next starts
 //! with the debt of the last.
 
-use super::allow::AllowList;
-use super::host::InterfaceOf;
-use super::session_stream::Receivers;
 use crate::admission::{PENDING_CONNECTIONS, TIME_TO_PROVE, origin};
 use crate::flow::rate_limit::{Allowance, CATCH_UP};
-use crate::flow::sink::SinkFolder;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_system::{clock, lock};
 use std::collections::HashMap;
@@ -18,40 +14,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
-
-/// How an agent behaves beyond its defaults.
-#[derive(Clone)]
-pub struct AgentSettings {
-    pub limits: AgentLimits,
-    /// Who may connect; empty: everybody (and show the key).
-    pub allow: AllowList,
-    /// Where bytes that a client sends may be stored; none: nothing is.
-    pub sink: Option<Arc<SinkFolder>>,
-    /// A client's experiment may take a little of the CPUs that receive from it.
-    pub experiments: bool,
-    pub receivers: Receivers,
-    /// By default no interface is known.
-    pub interface_of: InterfaceOf,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        AgentLimits::default().into()
-    }
-}
-
-impl From<AgentLimits> for AgentSettings {
-    fn from(limits: AgentLimits) -> Self {
-        AgentSettings {
-            limits,
-            allow: AllowList::default(),
-            sink: None,
-            experiments: true,
-            receivers: Receivers::default(),
-            interface_of: Arc::new(|_| None),
-        }
-    }
-}
 
 /// Bounds on everything that comes from outside.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
-//! What a client learns of this host when it comes: who it is, what its kernel grants, and what it may have of its sink.
+//! How an agent is set up on this host, and what a client learns of it when it comes: who it is, what its kernel grants,
+//! and what it may have of its sink.
 
 use super::allow::AllowList;
-use super::clients::AgentSettings;
+use super::clients::AgentLimits;
 use super::protocol::{Hello, OpenRequest, PROTOCOL, SinkOffer};
-use super::session_stream::{SessionStream, StoreReceiver};
+use super::session_stream::{Receivers, SessionStream, StoreReceiver};
 use crate::flow::sink::{SinkError, SinkFolder, SinkStore};
 use crate::flow::stream::StreamRole;
 use linerate_facts::counters::AgentProcess;
@@ -29,6 +30,40 @@ pub struct Interface {
 
 /// Finds the interface of an address; the caller knows (it has the probe).
 pub type InterfaceOf = Arc<dyn Fn(IpAddr) -> Option<Interface> + Send + Sync>;
+
+/// How an agent behaves beyond its defaults.
+#[derive(Clone)]
+pub struct AgentSettings {
+    pub limits: AgentLimits,
+    /// Who may connect; empty: everybody (and show the key).
+    pub allow: AllowList,
+    /// Where bytes that a client sends may be stored; none: nothing is.
+    pub sink: Option<Arc<SinkFolder>>,
+    /// A client's experiment may take a little of the CPUs that receive from it.
+    pub experiments: bool,
+    pub receivers: Receivers,
+    /// By default no interface is known.
+    pub interface_of: InterfaceOf,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        AgentLimits::default().into()
+    }
+}
+
+impl From<AgentLimits> for AgentSettings {
+    fn from(limits: AgentLimits) -> Self {
+        AgentSettings {
+            limits,
+            allow: AllowList::default(),
+            sink: None,
+            experiments: true,
+            receivers: Receivers::default(),
+            interface_of: Arc::new(|_| None),
+        }
+    }
+}
 
 /// The greeting.
 pub(crate) fn hello(

@@ -29,8 +29,8 @@ mod wire;
 pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, BearerToken, Network, NetworkError};
 pub use client::{AgentSession, SessionBreaker, no_connection};
-pub use clients::{AgentLimits, AgentSettings, ClientLimits};
-pub use host::{BOOT_ID, Interface, InterfaceOf};
+pub use clients::{AgentLimits, ClientLimits};
+pub use host::{AgentSettings, BOOT_ID, Interface, InterfaceOf};
 pub use network_stream::{OpenedStream, StreamEnds};
 pub use noise::{
     Broken, Channel, ChannelReceiver, ChannelSender, Magic, OPENING_BYTES, initiate_as, respond_as,

@@ -10,7 +10,7 @@
 //! environment); the address that it got comes back as a line. It ends when its standard input does: so also
 //! when we are killed.
 
-use super::clients::AgentSettings;
+use super::host::AgentSettings;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, begin};
 use super::{DEFAULT_PORT, Key};

@@ -1,6 +1,6 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
-use super::clients::AgentSettings;
+use super::host::AgentSettings;
 use super::protocol::AgentRequest;
 use super::secret::Key;
 use super::shared::{PendingEntry, Shared, TICK};

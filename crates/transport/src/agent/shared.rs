@@ -1,7 +1,8 @@
 //! What all threads of an agent share; among it the pending connections, each with a thread of its own, which
 //! have shown neither key nor token yet.
 
-use super::clients::{AgentSettings, Clients};
+use super::clients::Clients;
+use super::host::AgentSettings;
 use super::secret::{Key, OneTimeTokens, SECRET_BYTES, random, to_hex};
 use super::session_stream::{SessionStream, WatchedStreams};
 use crate::admission::{self, Permits, SharedPending};
