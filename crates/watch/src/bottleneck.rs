@@ -65,11 +65,11 @@ fn evidence_of_moment(moment: &Moment) -> Evidence {
 
 fn cpus(cpus: &Cpus) -> Vec<CoreUse> {
     let known = cpus.each.iter().filter_map(|core| Some((core.number, core.eight?)));
-    let one = |(core, eight): (u32, super::model::Eight)| {
+    let core_use = |(core, eight): (u32, super::model::Eight)| {
         let super::model::Eight { user, nice, system, idle, iowait, irq, softirq, steal } = eight;
         CoreUse { core, user, nice, system, idle, iowait, irq, softirq, steal }
     };
-    known.map(one).collect()
+    known.map(core_use).collect()
 }
 
 fn links(nic: &NicRates) -> impl Iterator<Item = LinkEvidence> {

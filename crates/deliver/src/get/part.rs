@@ -196,9 +196,10 @@ impl PartFile {
             true if self.is_nameless => {
                 // What is there keeps its name until there is another of it.
                 remove(&self.path).map_err(|why| TransferError::side_file(&self.path, why))?;
-                let replaced = || std::fs::rename(&self.path, &self.destination);
-                let replaced = || replaced().inspect_err(|_| drop(remove(&self.path)));
-                name_new(&self.file, &self.path).and_then(|()| replaced())
+                name_new(&self.file, &self.path).and_then(|()| {
+                    let replaced = std::fs::rename(&self.path, &self.destination);
+                    replaced.inspect_err(|_| drop(remove(&self.path)))
+                })
             }
             true => std::fs::rename(&self.path, &self.destination),
             false => rename_new(&self.path, &self.destination),

@@ -76,15 +76,19 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
             let is_own =
                 |limit: &Bottleneck| judged.others_of(limit).is_none_or(|share| share < OTHERS_LIMIT);
             let measured = measured.filter(|measured| !is_untaken && is_own(&measured.bottleneck));
-            let unsure = measured.as_ref().and_then(|it| prediction.unsure_of(&it.bottleneck.resources));
+            let unpredicted =
+                measured.as_ref().and_then(|it| prediction.unpredicted(&it.bottleneck.resources));
             let achieved = prediction.achieved(&figures);
             let (verdict, bottleneck) = measured.map_or_else(inferred, |measured| {
                 (measured.verdict, judged.naming_others(measured.bottleneck))
             });
             ProtocolDiagnosis {
                 protocol: prediction.protocol,
-                achieved: if unsure.is_some() { achieved.of_nothing_predicted() } else { achieved },
-                predicted: unsure.unwrap_or_else(|| prediction.bound()),
+                achieved: match unpredicted {
+                    Some(_) => Achieved { of_predicted: 0.0, of_predicted_interval: None, ..achieved },
+                    None => achieved,
+                },
+                predicted: unpredicted.unwrap_or_else(|| prediction.bound()),
                 verdict,
                 bottleneck,
                 shares,

@@ -17,7 +17,6 @@ use capacities::{
     declared, hold_network, hold_to_demand, hold_to_sink, hold_to_what_lasts, scaled, set_cpu, set_disk,
     set_measured, set_memory, set_nic, set_receiver,
 };
-use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
@@ -121,19 +120,15 @@ impl Prediction {
         Bound { interval: self.interval_of(&self.solution.cut), ..self.solution.bound() }
     }
 
-    /// Why nothing is predicted of a flow that these limit, of which only a least is known: what lies behind them would be
-    /// predicted, and the flow said to be a small part of that.
-    pub(crate) fn unsure_of(&self, limiting: &[String]) -> Option<Bound> {
+    /// Why nothing is predicted of a flow that these limit, where only a least is known of them: what lies behind them would
+    /// be predicted, and the flow would be said to be a small part of that.
+    pub(crate) fn unpredicted(&self, limiting: &[String]) -> Option<Bound> {
         let is_cut = limiting.iter().any(|id| self.solution.cut.contains(id));
-        let unsure = |id: &String| self.resource(id).filter(|part| part.lower_bound && !is_cut);
-        let why = limiting.iter().find_map(unsure)?.why.as_deref().unwrap_or("not measured");
+        let at_least = |id: &String| self.resource(id).filter(|part| part.lower_bound && !is_cut);
+        let why = limiting.iter().find_map(at_least)?.why.as_deref().unwrap_or("not measured");
         let parts: Vec<&str> = limiting.iter().map(String::as_str).collect();
-        Some(Bound {
-            bytes_per_second: Fact::unknown(format!("of {} only a least is known: {why}", in_words(&parts))),
-            likely_bytes_per_second: None,
-            interval: None,
-            cut: limiting.to_vec(),
-        })
+        let why = format!("of {} only a least is known: {why}", in_words(&parts));
+        Some(Bound { cut: limiting.to_vec(), ..Bound::unknown(why) })
     }
 
     /// Sums of the ends over these resources.

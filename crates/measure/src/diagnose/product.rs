@@ -75,11 +75,6 @@ pub struct Achieved {
 }
 
 impl Achieved {
-    /// The same beside an unknown prediction.
-    pub(super) fn of_nothing_predicted(self) -> Achieved {
-        Achieved { bytes_per_second: self.bytes_per_second, interval: self.interval, ..Achieved::default() }
-    }
-
     /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where nothing was measured.
     pub(super) fn sentence_of(&self, flow: RunFlow) -> Option<String> {
         let Achieved { bytes_per_second, interval, .. } = *self;

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Cuts that differ by less than this share are one and the same for a measurement.
 const TIE: f64 = 0.005;
-/// More than this, 10¹³ bytes per second, is more than any part of a server can do: it counts as unlimited.
+/// No part of a server moves 10¹³ bytes per second: more counts as unlimited.
 /// (Thousands of them still add up without overflow, at the finer unit in which the cut is looked for.)
 const LARGEST_BYTES_PER_SECOND: f64 = 1e13;
 /// Capacity of what never binds: above any sum of real capacities, far below the overflow of sums of itself.

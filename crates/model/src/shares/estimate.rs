@@ -179,11 +179,11 @@ struct Fitted<'c> {
 
 impl Fitted<'_> {
     /// The columns of these parts; none where one of them has a column with others.
-    fn of(&self, parts: &[usize]) -> Option<Vec<usize>> {
+    fn columns_of(&self, parts: &[usize]) -> Option<Vec<usize>> {
         let is_of = |column: &usize| self.columns[*column].iter().all(|part| parts.contains(part));
         let columns: Vec<usize> = (0..self.columns.len()).filter(is_of).collect();
-        let held: usize = columns.iter().map(|column| self.columns[*column].len()).sum();
-        (held == parts.len()).then_some(columns)
+        let covered: usize = columns.iter().map(|column| self.columns[*column].len()).sum();
+        (covered == parts.len()).then_some(columns)
     }
 }
 
@@ -326,7 +326,7 @@ impl<'a> Experiment<'a> {
 
     /// What these have together, less what taking them cost the CPUs; none: the fit does not say.
     fn share(&self, fitted: &Fitted<'_>, parts: &[usize]) -> Option<Estimate> {
-        let columns = fitted.of(parts)?;
+        let columns = fitted.columns_of(parts)?;
         let raw = fitted.raw.sum(&columns, -1.0);
         let costs = fitted.corrected.as_ref();
         let costs = costs.and_then(|(fit, corrected)| Some((fit, self.cpu_costs(corrected, parts)?)));
@@ -468,10 +468,9 @@ impl<'a> Experiment<'a> {
         let fit = Fit::of(y.get(1..)?, &real, &meant)?;
         let columns = self.real.len();
         let ids = self.record.taken.iter().map(|it| &it.id).chain(self.record.raised.iter().map(|it| &it.id));
-        let lags = ids.enumerate().map(|(index, id)| CarryOver {
-            id: id.clone(),
-            lag: fit.coefficient(columns + index, -1.0, columns),
-        });
+        let lags = ids
+            .enumerate()
+            .map(|(index, id)| CarryOver { id: id.clone(), lag: fit.share_among(columns + index, columns) });
         let too_much = lags.filter(|it| it.lag.value.abs() > MOST_LAG.max(SURELY * it.lag.half_width));
         too_much.max_by(|a, b| a.lag.value.abs().total_cmp(&b.lag.value.abs()))
     }

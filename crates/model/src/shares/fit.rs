@@ -96,10 +96,10 @@ impl Fit {
         solved.with_errors(x, z, &weights)
     }
 
-    /// A coefficient times `sign`, where one of `among` values is looked at.
-    pub(super) fn coefficient(&self, column: usize, sign: f64, among: usize) -> Estimate {
+    /// A coefficient as a share, where one of `among` values is looked at.
+    pub(super) fn share_among(&self, column: usize, among: usize) -> Estimate {
         let normal = NORMAL[(among.max(1) - 1).min(NORMAL.len() - 1)];
-        self.interval(sign * self.coefficients[column], self.covariance[column][column], normal)
+        self.interval(-self.coefficients[column], self.covariance[column][column], normal)
     }
 
     /// The sum of some coefficients times `sign`.

@@ -142,18 +142,18 @@ struct TrialsOutput<'a> {
     tried: &'a [TrialResult],
 }
 
-fn print_trials(target: &TunedMachine<'_>, tried: &[TrialResult]) -> Result<(), Failure> {
+fn print_trials(target: &TunedMachine<'_>, trials: &[TrialResult]) -> Result<(), Failure> {
     let output = target.output;
     if target.options.json {
         return output.print_json(&TrialsOutput {
             schema: 1,
             journal: target.folder.display().to_string(),
-            tried,
+            tried: trials,
         });
     }
-    let mut out: String = tried.iter().map(show).collect();
-    let kept: Vec<&str> = tried.iter().filter(|one| one.kept).map(|one| one.name.as_str()).collect();
-    let restored = tried.iter().filter(|one| !one.kept && one.given_by.is_none()).count();
+    let mut out: String = trials.iter().map(show).collect();
+    let kept: Vec<&str> = trials.iter().filter(|one| one.kept).map(|one| one.name.as_str()).collect();
+    let restored = trials.iter().filter(|one| !one.kept && one.given_by.is_none()).count();
     if !kept.is_empty() {
         let _ = writeln!(
             out,

@@ -59,6 +59,16 @@ fn nothing_is_predicted_of_a_flow_whose_limit_is_known_at_least() {
     assert!(why.starts_with("of disk loop0 only a least is known: measured ≥ "), "{why}");
 }
 
+/// The NIC was measured at a worse moment than the path.
+#[test]
+fn what_limits_next_is_not_less_than_what_flows() {
+    let mut case = Lab { disks: vec![300.0], nics: vec![290.0], ..Lab::default() }.measured();
+    let paths = case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Path);
+    paths.for_each(|figure| figure.bytes_per_second = 310e6);
+    let sentence = diagnosed(case, record(1.0, 0.0, 2)).bottleneck.sentence;
+    assert!(sentence.contains("would gain little: NIC eth0 would limit at the same rate."), "{sentence}");
+}
+
 #[test]
 fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
     let nic = Lab { disks: vec![300.0], nics: vec![123.7], ..Lab::default() };

@@ -87,16 +87,10 @@ fn rank(verdict: Verdict) -> u32 {
     }
 }
 
-const KINDS: [LimitKind; 8] = [
-    LimitKind::Disk,
-    LimitKind::Nic,
-    LimitKind::Cpu,
-    LimitKind::Quota,
-    LimitKind::Memory,
-    LimitKind::Steal,
-    LimitKind::Others,
-    LimitKind::Receiver,
-];
+const KINDS: [LimitKind; 8] = {
+    use LimitKind::*;
+    [Disk, Nic, Cpu, Quota, Memory, Steal, Others, Receiver]
+};
 
 fn judged(evidence: &Evidence, (kind, tied, ratio): (usize, usize, f64)) -> (Verdict, Vec<String>) {
     let tied = [KINDS[tied % KINDS.len()]];

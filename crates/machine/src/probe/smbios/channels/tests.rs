@@ -166,17 +166,9 @@ fn numbers_before_letters() {
     ];
     let fujitsu = "0.0 0.0 0.1 0.1 0.2 0.2 1.0 1.0 1.1 1.1 1.2 1.2";
     check(&machine("FUJITSU", X5600, 2, &slots), Confidence::Medium, 4, fujitsu);
-    let slots = [
-        "PROC 1 DIMM 1G",
-        "PROC 1 DIMM 2D*",
-        "PROC 1 DIMM 3A*",
-        "PROC 1 DIMM 4H",
-        "PROC 1 DIMM 5E*",
-        "PROC 1 DIMM 6B*",
-        "PROC 1 DIMM 7I",
-        "PROC 1 DIMM 8F",
-        "PROC 1 DIMM 9C*",
-    ];
+    let slots = ["1G", "2D*", "3A*", "4H", "5E*", "6B*", "7I", "8F", "9C*"];
+    let slots = slots.map(|slot| format!("PROC 1 DIMM {slot}"));
+    let slots = slots.each_ref().map(String::as_str);
     check(&machine("HP", X5600, 1, &slots), Confidence::Medium, 3, "0.0 0.0 0.0 0.1 0.1 0.1 0.2 0.2 0.2");
     // As many slots on a channel as channels: the order of the table decides.
     let slots = ["DIMM-2A*", "DIMM-1A*", "DIMM-2B*", "DIMM-1B*"];
