@@ -69,7 +69,7 @@ fn what_is_known_of_the_flow_makes_slots_longer() {
     assert_eq!(times(&queued(0.17)), (170, 400, Some(100)));
     assert_eq!(times(&queued(0.25)), (206, 400, Some(100)));
     assert_eq!(times(&queued(0.42)), (318, 300, Some(100)));
-    let nearly = ObservedFlow { period_ms: Some(99), budget_seconds: 21.0, ..steady.clone() };
+    let nearly = ObservedFlow { period_ms: Some(99), budget_seconds: 25.0, ..steady.clone() };
     assert_eq!(times(&nearly), (100, 396, Some(99)));
     let periods = ObservedFlow { period_ms: Some(170), budget_seconds: 25.0, ..steady.clone() };
     assert_eq!(times(&periods), (170, 510, Some(170)));
