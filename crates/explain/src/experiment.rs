@@ -6,17 +6,18 @@ use crate::activity::Activity;
 use crate::connections::ProgramConnections;
 use crate::descriptors::Descriptors;
 use crate::flow::{ProgramFlow, files_used};
-use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread};
+use crate::observe::{Observation, allowed_cpus, allowed_cpus_of_thread, limiting_group};
 use crate::processes::{FlowCount, ProcessTree};
 use crate::product::NOTHING;
 use crate::threads::ThreadUse;
+use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_facts::usage::groups;
 use linerate_facts::wording::{counted, listed};
+use linerate_machine::flow_devices::interfaces_of;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::{Bottleneck, ShareFigure};
 use linerate_measure::measure::experiment::{
-    ExperimentError, ForeignFlow, ProgramDisk, ProgramTakerSpec, take_from_program,
+    AgentReach, ExperimentError, ForeignFlow, NicAgent, ProgramDisk, ProgramTakerSpec, take_from_program,
 };
 use linerate_model::plan::wording::in_words;
 use linerate_model::shares::ShareRecord;
@@ -72,7 +73,6 @@ pub enum NoExperiment {
 }
 
 /// Takers beside a program, which have not begun.
-#[derive(Debug)]
 pub struct ProgramExperiment {
     spec: ProgramTakerSpec,
     pids: Vec<u32>,
@@ -84,11 +84,13 @@ pub struct ProgramExperiment {
 }
 
 impl ProgramExperiment {
+    /// `agent`: behind the NIC, where one was named.
     pub(crate) fn of(
         sysroot: &Sysroot,
         machine: &Machine,
         flow: &ProgramFlow<'_>,
         inferred: &Bottleneck,
+        agent: Option<Result<NicAgent, Failure>>,
     ) -> Result<Self, NoExperiment> {
         let observed = flow.observed;
         let count = flow_count(flow)?;
@@ -97,7 +99,14 @@ impl ProgramExperiment {
             return Err(ExperimentError::FarPath.into());
         }
         let first = observed.living.first().copied().unwrap_or(0);
-        let mut untaken = untaken_by_others(flow, count, inferred);
+        let nic = agent.map(|agent| {
+            let agent = agent.map_err(|failure| failure.to_string())?;
+            let name = nic_to_take(flow, count, agent.reach, way_to(sysroot, agent.reach).as_deref())?;
+            Ok((name, agent))
+        });
+        let taken =
+            nic.as_ref().map(|nic| nic.as_ref().map(|(name, _)| name.as_str()).map_err(String::as_str));
+        let mut untaken = untaken_by_others(flow, count, inferred, taken);
         let limiting = limiting_group(sysroot, first);
         let group = limiting.clone().filter(|[group, _]| JoinedGroup::may_join(group));
         let mut disks = disks(sysroot, machine, flow, first, &mut untaken);
@@ -107,16 +116,23 @@ impl ProgramExperiment {
         }
         let works = works(flow);
         let cores = cores(sysroot, flow, group.is_some(), works, &mut untaken);
-        if disks.is_empty() && cores.is_empty() {
+        if disks.is_empty() && cores.is_empty() && !matches!(nic, Some(Ok(_))) {
             return Err(ExperimentError::NothingToTake.into());
         }
+        let may_be_busy = untaken.iter().map(|figure| figure.resource.clone()).collect();
+        // One that the program does not wait for leaves no doubt.
+        let is_listed = untaken.iter().any(|figure| figure.resource.starts_with("nic:"));
+        let refused = nic.as_ref().and_then(|nic| nic.as_ref().err()).filter(|_| !is_listed);
+        untaken.extend(refused.map(|why| unknown("nic:to the agent", why)));
         let round_trip = flow.of_connections(|one| one.round_trip_seconds).unwrap_or(0.0);
         let spec = ProgramTakerSpec {
             name: observed.name.clone(),
             disks,
+            nic: nic.and_then(Result::ok),
+            connections: observed.connections.count,
             cores,
             cpu_busy: works,
-            untaken: untaken.iter().map(|figure| figure.resource.clone()).collect(),
+            untaken: may_be_busy,
             threads: u32::try_from(flow.workers.len()).unwrap_or(u32::MAX),
             step_bytes: flow
                 .workers
@@ -136,6 +152,12 @@ impl ProgramExperiment {
         for disk in &self.spec.disks {
             parts.push(format!("10 % of what disk {} reads, by reads of {}", disk.name, disk.label));
         }
+        parts.extend(self.spec.nic.as_ref().map(|(name, agent)| {
+            format!(
+                "10 % of what it sends over NIC {name}, by sending to the agent at {}",
+                agent.reach.address
+            )
+        }));
         let cores = self.spec.cores.len();
         parts.extend((cores > 0).then(|| {
             let which = if cores == 1 { "the CPU".into() } else { format!("the {}", counted(cores, "CPU")) };
@@ -199,8 +221,50 @@ fn flow_count(flow: &ProgramFlow<'_>) -> Result<FlowCount, NoExperiment> {
     }
 }
 
-/// What it may be limited by beyond this host's disks and CPUs.
-fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottleneck) -> Vec<ShareFigure> {
+/// The interface by which this host sends to the agent.
+fn way_to(sysroot: &Sysroot, agent: AgentReach) -> Option<String> {
+    let way = interfaces_of(sysroot, agent.local?, agent.address, 0);
+    way.sends.interfaces.into_iter().next()
+}
+
+/// The NIC over which all that it sends goes, where the agent lies behind that (`way`); or why nothing is taken of one.
+pub(crate) fn nic_to_take(
+    flow: &ProgramFlow<'_>,
+    count: FlowCount,
+    agent: AgentReach,
+    way: Option<&str>,
+) -> Result<String, String> {
+    let sends: BTreeSet<&str> =
+        flow.moving().map(|one| one.interfaces.first().map_or("", |name| name)).collect();
+    let names = || listed(&sends.iter().copied().collect::<Vec<_>>(), 4);
+    match (way, sends.first()) {
+        _ if count == FlowCount::Received => {
+            Err("it receives, and an agent takes only of what is sent".into())
+        }
+        _ if count != FlowCount::Sent => Err("it sends nothing by TCP".into()),
+        (Some("lo"), _) => Err("the agent is on this host".into()),
+        (Some(way), Some(name)) if sends.len() == 1 && way == *name => match () {
+            () if agent.round_trip_seconds >= FAR_SECONDS => {
+                Err("the agent is too far away for slots of a second".into())
+            }
+            () if agent.rate_limit.is_some() => Err(ExperimentError::AgentRateLimit.to_string()),
+            () => Ok(way.into()),
+        },
+        (Some(way), _) => {
+            Err(format!("the agent is behind NIC {way}, and the program sends over {}", names()))
+        }
+        (None, _) => Err(format!("over which NIC the agent at {} is reached is unknown", agent.address)),
+    }
+}
+
+/// What it may be limited by beyond this host's disks and CPUs. `nic`: the one that is taken from, or why none is, where an
+/// agent was named.
+fn untaken_by_others(
+    flow: &ProgramFlow<'_>,
+    count: FlowCount,
+    inferred: &Bottleneck,
+    nic: Option<Result<&str, &str>>,
+) -> Vec<ShareFigure> {
     let (observed, shares, waits) = (flow.observed, flow.shares(), flow.waits().0);
     let mut all: Vec<ShareFigure> = Vec::new();
     let of_network = waits.map_or(0.0, |waits| match count {
@@ -208,13 +272,15 @@ fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottle
         FlowCount::Received => waits.waiting_source,
         _ => 0.0,
     });
+    let takes_nic = matches!(nic, Some(Ok(_)));
+    let nics = observed.connections.devices.interfaces.iter();
+    let nics = nics.filter(|name| *name != "lo" && nic != Some(Ok(name.as_str())));
     // What its threads do not wait for has room; in waits that are not known it may be.
     if of_network + shares.of(Activity::Other) >= MAY_LIMIT && count.is_of_connections() {
-        let nics = observed.connections.devices.interfaces.iter().filter(|name| *name != "lo");
-        let why = "no agent of linerate is known at the far end";
+        let why = nic.and_then(Result::err).unwrap_or("no agent of linerate behind it was named (--peer)");
         all.extend(nics.map(|nic| unknown(format!("nic:{nic}"), why)));
         let closed = flow.of_connections(|one| one.busy * one.receive_window_limited).unwrap_or(0.0);
-        if all.is_empty() || closed >= MAY_LIMIT {
+        if all.is_empty() && !takes_nic || closed >= MAY_LIMIT {
             let peer =
                 flow.moving().find_map(|one| one.peer).map_or_else(String::new, |peer| peer.to_string());
             all.push(unknown(format!("receiver:{peer}"), "it is another program"));
@@ -229,7 +295,8 @@ fn untaken_by_others(flow: &ProgramFlow<'_>, count: FlowCount, inferred: &Bottle
     }
     use LimitKind as K;
     let beyond = [K::Steal, K::Loss, K::Window, K::Sender, K::Receiver, K::Quota, K::Nic];
-    if beyond.contains(&inferred.kind) && all.is_empty() {
+    let is_taken = takes_nic && inferred.kind == K::Nic;
+    if beyond.contains(&inferred.kind) && all.is_empty() && !is_taken {
         let named = inferred.resources.first().filter(|id| *id != "cpu").cloned();
         let id = named.unwrap_or_else(|| format!("{:?}", inferred.kind).to_lowercase());
         all.push(unknown(id, "it is not taken from"));
@@ -360,35 +427,6 @@ fn cores(
     };
     untaken.push(unknown("cpu", why));
     Vec::new()
-}
-
-/// A control group of the program that limits its disks, where linerate is in another; and that one.
-pub(crate) fn limiting_group(sysroot: &Sysroot, pid: u32) -> Option<[PathBuf; 2]> {
-    let limits = |folder: &PathBuf| {
-        let says = |name: &str| sysroot.text(folder.join(name)).is_ok_and(|text| !text.trim().is_empty());
-        let of_reads = ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device", "io.max"];
-        of_reads.into_iter().any(says)
-    };
-    let own = chains(groups(sysroot, "self", "blkio"));
-    chains(groups(sysroot, &pid.to_string(), "blkio")).into_iter().find_map(|chain| {
-        let limiting = chain.iter().find(|folder| limits(folder))?;
-        let own = own.iter().find(|own| own.last() == chain.last() && !own.contains(limiting))?;
-        Some([chain[0].clone(), own[0].clone()])
-    })
-}
-
-/// Folders of each hierarchy, from the group up to its root.
-fn chains(folders: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
-    let mut all: Vec<Vec<PathBuf>> = Vec::new();
-    for folder in folders {
-        match all.last_mut() {
-            Some(chain) if chain.last().is_some_and(|below| below.parent() == Some(&folder)) => {
-                chain.push(folder);
-            }
-            _ => all.push(vec![folder]),
-        }
-    }
-    all
 }
 
 pub(crate) struct ProgramMeter {

@@ -28,7 +28,9 @@ use flow::ProgramFlow;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CoreUse;
 use linerate_machine::probe::Machine;
+use linerate_measure::measure::experiment::NicAgent;
 use linerate_system::stop::Stop;
+use linerate_transport::agent::Peer;
 use observe::Observation;
 pub use observe::{GroupUse, MappedFile};
 pub use processes::ExplainedProcess;
@@ -51,7 +53,6 @@ const MOST_THREADS: usize = 16;
 const MOST_FILES: usize = 32;
 
 /// Which program, and for how long.
-#[derive(Clone, Debug)]
 pub struct ExplainSpec {
     pub target: ExplainTarget,
     pub time: Duration,
@@ -59,6 +60,8 @@ pub struct ExplainSpec {
     pub measured: BTreeMap<String, f64>,
     /// Something is to be taken of what it uses.
     pub experiment: bool,
+    /// An agent behind the NIC over which it sends, to take of that, too.
+    pub peer: Option<Peer>,
 }
 
 /// What was observed, and what may be taken; or why nothing.
@@ -76,7 +79,11 @@ pub fn explain(
     let flow = ProgramFlow::of(sysroot, machine, &observed);
     let found = explanation(&flow, &spec.measured);
     let experiment = match spec.experiment {
-        true => ProgramExperiment::of(sysroot, machine, &flow, &found.bottleneck),
+        true => {
+            // From the network namespace of the program, in which this thread is by now.
+            let agent = spec.peer.as_ref().map(NicAgent::found);
+            ProgramExperiment::of(sysroot, machine, &flow, &found.bottleneck, agent)
+        }
         false => Err(NoExperiment::NotWanted),
     };
     Ok((found, experiment))

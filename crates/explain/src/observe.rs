@@ -346,6 +346,35 @@ impl GroupCounters {
     }
 }
 
+/// A control group of the program that limits its disks, where linerate is in another; and that one.
+pub(crate) fn limiting_group(sysroot: &Sysroot, pid: u32) -> Option<[PathBuf; 2]> {
+    let limits = |folder: &PathBuf| {
+        let says = |name: &str| sysroot.text(folder.join(name)).is_ok_and(|text| !text.trim().is_empty());
+        let of_reads = ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device", "io.max"];
+        of_reads.into_iter().any(says)
+    };
+    let own = chains(groups(sysroot, "self", "blkio"));
+    chains(groups(sysroot, &pid.to_string(), "blkio")).into_iter().find_map(|chain| {
+        let limiting = chain.iter().find(|folder| limits(folder))?;
+        let own = own.iter().find(|own| own.last() == chain.last() && !own.contains(limiting))?;
+        Some([chain[0].clone(), own[0].clone()])
+    })
+}
+
+/// Folders of each hierarchy, from the group up to its root.
+fn chains(folders: Vec<PathBuf>) -> Vec<Vec<PathBuf>> {
+    let mut all: Vec<Vec<PathBuf>> = Vec::new();
+    for folder in folders {
+        match all.last_mut() {
+            Some(chain) if chain.last().is_some_and(|below| below.parent() == Some(&folder)) => {
+                chain.push(folder);
+            }
+            _ => all.push(vec![folder]),
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,12 +2,13 @@
 
 use super::{explained, observed, receives, sends, thread};
 use crate::activity::Activity;
-use crate::experiment::{NoExperiment, ProgramExperiment, limiting_group};
+use crate::experiment::{NoExperiment, ProgramExperiment, nic_to_take};
 use crate::flow::ProgramFlow;
-use crate::observe::Observation;
+use crate::observe::{Observation, limiting_group};
 use crate::processes::FlowCount;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
+use linerate_measure::measure::experiment::AgentReach;
 use linerate_model::plan::ResourceKind;
 use linerate_model::shares::{ShareRecord, TakenResource, TakenUnit};
 use linerate_model::verdict::LimitKind;
@@ -21,7 +22,7 @@ fn planned(mut program: Observation) -> Result<ProgramExperiment, NoExperiment> 
     let (sysroot, inferred) = (tree.sysroot(), explained(&program).bottleneck);
     let (machine, flow) = (Machine::default(), &program);
     let flow = ProgramFlow::of(&sysroot, &machine, flow);
-    ProgramExperiment::of(&sysroot, &machine, &flow, &inferred)
+    ProgramExperiment::of(&sysroot, &machine, &flow, &inferred, None)
 }
 
 fn untaken(planned: &ProgramExperiment) -> Vec<&str> {
@@ -45,13 +46,63 @@ fn a_full_thread_is_taken_from_and_what_is_beyond_this_host_is_named() {
     let program = Observation { connections: sends(50e6, 0.9, 0.9), ..waits() };
     let slow_reader = planned(program).expect("its CPUs");
     assert_eq!(untaken(&slow_reader), ["nic:eth0", "receiver:192.0.2.9:80"]);
-    assert!(slow_reader.words().contains("Nothing is taken of NIC eth0: no agent of linerate is known"));
+    assert!(
+        slow_reader
+            .words()
+            .contains("Nothing is taken of NIC eth0: no agent of linerate behind it was named (--peer)")
+    );
     let program = Observation { connections: receives(50e6, 0.95), ..full() };
     assert_eq!(untaken(&planned(program).expect("its CPUs")), Vec::<&str>::new());
     let mut quota = Observation { connections: sends(50e6, 0.05, 0.0), ..full() };
     quota.group.quota_cpus = 0.5;
     quota.group.throttled = 0.8;
     assert_eq!(untaken(&planned(quota).expect("its CPUs")), ["quota:of its control group"]);
+}
+
+/// A program that sends over eth0 alone, and an agent there that may be sent to as fast as it comes.
+#[test]
+fn of_a_nic_is_taken_where_all_that_is_sent_and_the_agent_are_behind_it() {
+    let waits = || observed(vec![thread("main", &[(Activity::Running, 0.6), (Activity::Send, 0.4)])]);
+    let over = |interfaces: [&str; 2]| {
+        let mut all = sends(50e6, 0.9, 0.0);
+        all.busiest.push(all.busiest[0].clone());
+        let names = all.busiest.iter_mut().zip(interfaces);
+        names.for_each(|(one, name)| one.interfaces = vec![name.into(), "under-it".into()]);
+        Observation { connections: all, ..waits() }
+    };
+    let near = AgentReach {
+        address: ([192, 0, 2, 9], 7411).into(),
+        local: None,
+        round_trip_seconds: 0.000_3,
+        rate_limit: None,
+    };
+    let asked = |program: &Observation, count, agent, way| {
+        let flow = ProgramFlow::of(&Tree::new(&[]).sysroot(), &Machine::default(), program);
+        nic_to_take(&flow, count, agent, way)
+    };
+    let (alone, both) = (over(["eth0", "eth0"]), over(["eth0", "eth1"]));
+    let (sent, received) = (FlowCount::Sent, FlowCount::Received);
+    assert_eq!(asked(&alone, sent, near, Some("eth0")), Ok("eth0".into()));
+    let far = AgentReach { round_trip_seconds: 0.02, ..near };
+    let bounded = AgentReach { rate_limit: Some(1e6), ..near };
+    for (program, count, agent, way, why) in [
+        (&alone, received, near, Some("eth0"), "it receives, and an agent takes only of what is sent"),
+        (&alone, FlowCount::Storage, near, Some("eth0"), "it sends nothing by TCP"),
+        (&alone, sent, near, Some("lo"), "the agent is on this host"),
+        (&alone, sent, near, Some("eth1"), "the agent is behind NIC eth1, and the program sends over eth0"),
+        (
+            &both,
+            sent,
+            near,
+            Some("eth0"),
+            "the agent is behind NIC eth0, and the program sends over eth0 and eth1",
+        ),
+        (&alone, sent, near, None, "over which NIC the agent at 192.0.2.9:7411 is reached is unknown"),
+        (&alone, sent, far, Some("eth0"), "the agent is too far away for slots of a second"),
+        (&alone, sent, bounded, Some("eth0"), "the agent bounds what this host may move"),
+    ] {
+        assert_eq!(asked(program, count, agent, way), Err(why.into()));
+    }
 }
 
 #[test]

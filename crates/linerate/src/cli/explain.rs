@@ -14,6 +14,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
 use linerate_report as report;
 use linerate_system::stop::Stop;
+use linerate_transport::agent::find_peers;
 
 /// Does `linerate explain`. Ctrl-C ends the time early: what the program did until then is explained.
 pub(super) fn explain(args: &ExplainArgs, output: &Output) -> Result<u8, Failure> {
@@ -26,8 +27,9 @@ pub(super) fn explain(args: &ExplainArgs, output: &Output) -> Result<u8, Failure
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let measured = measured_devices(&sysroot);
-    let spec =
-        ExplainSpec { target: args.target(), time: args.seconds, measured, experiment: args.experiment };
+    let peer = find_peers(args.peer.as_slice(), args.key_file.as_deref(), &stop)?.pop();
+    let experiment = args.experiment;
+    let spec = ExplainSpec { target: args.target(), time: args.seconds, measured, experiment, peer };
     let (mut found, experiment) = observe(&sysroot, &machine, &spec, &stop).map_err(|why| match why {
         TargetError::SeveralPrograms { .. } => Failure::usage(why),
         _ => Failure::lacks(why),

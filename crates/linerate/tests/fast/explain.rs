@@ -206,15 +206,23 @@ while True:
     let Some((reader, _)) = python(&script) else { return };
     let state = tempfile::tempdir().expect("a folder");
     let pid = reader.id().to_string();
-    let words = ["explain", &pid, "--seconds", "1", "--experiment", "--yes", "--json"];
+    let words =
+        ["explain", &pid, "--seconds", "1", "--experiment", "--yes", "--json", "--peer", "127.0.0.1:1"];
+    linerate().args(words).ended().refused(2, &["--peer needs the key of the agent", "LINERATE_KEY"]);
     let mut command = linerate();
-    let found = keep_apart(&mut command, state.path()).args(words).ended().gives(0).json();
+    keep_apart(&mut command, state.path()).env("LINERATE_KEY", "07".repeat(32));
+    let found = command.args(words).ended().gives(0).json();
     let kind = found["bottleneck"]["kind"].as_str().unwrap_or_default();
     // Where other programs fill the disk it falls behind its rate, and does wait for the disk.
     let others_fill_it = sentence(&found).contains("Move the others");
     let is_wrong = kind == "cpu" || kind == "disk" && !others_fill_it;
     assert!(found["verdict"] != "measured" && !is_wrong, "{found:#}");
-    if found["shares"].as_array().is_some_and(|shares| !shares.is_empty()) {
+    if let Some(nic) = found["shares"].as_array().and_then(|shares| shares.last()) {
+        let why = nic["why"].as_str().unwrap_or_default();
+        assert!(
+            nic["resource"] == "nic:to the agent" && why.contains("no agent at 127.0.0.1:1"),
+            "{found:#}"
+        );
         let mut command = linerate();
         let report = keep_apart(&mut command, state.path()).args(["report", "@-1"]).ended();
         report.gives(0).shows(&["what was taken", "explain: python"]);

@@ -89,6 +89,30 @@ fn the_cpus_of_a_full_thread_are_what_it_waits_for() {
     assert!(is_cpu && sentence.contains(" Not measured: "), "{found:#}");
 }
 
+/// A server of a cached file over a NIC of 200 Mb/s: an agent behind that takes what is sent to it, and a NIC elsewhere is
+/// said to be.
+#[test]
+fn a_shaped_nic_loses_what_is_sent_to_the_agent_behind_it() {
+    let up = ["--disks", "1x0", "--nics", "200", "--file-size", "256M"];
+    let Some(lab) = Lab::up("explain-nic", &up) else { return };
+    let (sources, addresses) = (lab.succeed("sources", &[]), lab.succeed("address", &[]));
+    let (file, address) = (sources.trim(), addresses.trim());
+    std::fs::read(file).expect("cached");
+    let agent = lab.agent("peer", &format!("{address}:0"), &[]);
+    let (network, _) = address.rsplit_once('.').expect("an address");
+    let server = format!("{network}.1");
+    let serves = program(&lab, "run", &["serve", &server, "7474", file]);
+    std::thread::sleep(Duration::from_millis(500));
+    let _gets = program(&lab, "peer", &["copy", &server, "7474"]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let found = linerate().args(words(&serves)).args(agent.words()).arg("--json").ended();
+    found.mentions(&["10 % of what it sends over NIC nic0, by sending to the agent at"]);
+    let found = found.gives(0).json();
+    assert_measured(&found, "nic");
+    let [low, high] = interval(&found, "nic:nic0");
+    assert!(low < 1.0 + 0.2 && high > 1.0 - 0.2 && high - low < 0.8, "{low} to {high}: {found:#}");
+}
+
 #[test]
 fn a_rate_of_the_program_s_own_is_not_measured_and_a_killed_linerate_takes_nothing() {
     let Some(lab) = Lab::up("explain-pace", &["--disks", "1x200", "--nics", "0", "--file-size", "256M"])

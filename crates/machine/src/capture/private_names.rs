@@ -1,101 +1,19 @@
 //! The owner's words in paths, mounts and links: folders, volumes, users, hosts.
 
 use super::names::{NameKind, Names};
+use super::passing::is_among;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 /// Parts of paths that every server has; others are the owner's words.
-const COMMON: [&str; 88] = [
-    "",
-    ".",
-    "..",
-    "-",
-    "/",
-    "bin",
-    "boot",
-    "dev",
-    "efi",
-    "EFI",
-    "etc",
-    "export",
-    "home",
-    "lib",
-    "lib64",
-    "media",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "scratch",
-    "srv",
-    "swap",
-    "sys",
-    "tmp",
-    "usr",
-    "var",
-    "data",
-    "local",
-    "lock",
-    "log",
-    "cache",
-    "shm",
-    "pts",
-    "mqueue",
-    "hugepages",
-    "user",
-    "docker",
-    "containers",
-    "containerd",
-    "overlay",
-    "overlay2",
-    "merged",
-    "snap",
-    "mapper",
-    "disk",
-    "md",
-    "by-id",
-    "by-uuid",
-    "by-label",
-    "by-path",
-    "by-partuuid",
-    "by-partlabel",
-    "none",
-    "tmpfs",
-    "devtmpfs",
-    "sysfs",
-    "cgroup",
-    "cgroup2",
-    "udev",
-    "system.slice",
-    "user.slice",
-    "init.scope",
-    "machine.slice",
-    "kubepods",
-    "kubepods.slice",
-    "cpu",
-    "cpuacct",
-    "cpu,cpuacct",
-    "memory",
-    "unified",
-    "systemd",
-    "blkio",
-    "cpuset",
-    "devices",
-    "freezer",
-    "pids",
-    "net_cls",
-    "net_prio",
-    "net_cls,net_prio",
-    "hugetlb",
-    "perf_event",
-    "rdma",
-    "misc",
-    "io",
-    "name=systemd",
-];
+const COMMON: &str = "\
+    . .. - / bin boot dev efi EFI etc export home lib lib64 media mnt opt proc root run sbin scratch srv \
+    swap sys tmp usr var data local lock log cache shm pts mqueue hugepages user docker containers \
+    containerd overlay overlay2 merged snap mapper disk md by-id by-uuid by-label by-path by-partuuid \
+    by-partlabel none tmpfs devtmpfs sysfs cgroup cgroup2 udev system.slice user.slice init.scope \
+    machine.slice kubepods kubepods.slice cpu cpuacct cpu,cpuacct memory unified systemd blkio cpuset \
+    devices freezer pids net_cls net_prio net_cls,net_prio hugetlb perf_event rdma misc io name=systemd";
 
 /// A path of the kernel's own words.
 pub(crate) fn is_kernels(path: &str) -> bool {
@@ -119,7 +37,11 @@ pub(crate) struct PrivateNames<'a> {
 impl PrivateNames<'_> {
     /// A part of a path, replaced unless every server has it.
     pub(crate) fn word(&mut self, word: &str) -> String {
-        match COMMON.contains(&word) || self.names.is_other(word) || self.kernel.contains(word) {
+        match word.is_empty()
+            || is_among(COMMON, word)
+            || self.names.is_other(word)
+            || self.kernel.contains(word)
+        {
             true => self.names.text(word),
             false => self.names.of(NameKind::Word, word),
         }

@@ -307,7 +307,7 @@ fn reveals(capture: &Capture, secret: &str) -> bool {
 
 fn may_reveal(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    passing::WORDS.contains(&name)
+    passing::is_among(passing::WORDS, name)
 }
 
 /// In place of what each file holds, and behind it.

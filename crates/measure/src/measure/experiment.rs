@@ -29,10 +29,11 @@ use linerate_model::verdict::thresholds::FAR_SECONDS;
 use linerate_system::clock;
 use linerate_system::stop::Stop;
 use linerate_transport::flow::source::{Cursor, Source};
-pub use program::{ExperimentError, ForeignFlow, ProgramDisk, ProgramTakerSpec};
+pub use program::{AgentReach, ExperimentError, ForeignFlow, NicAgent, ProgramDisk, ProgramTakerSpec};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use takers::{Purpose, TakenDisk, Takers, reader};
+use takers::{Purpose, TakenDisk, Takers, reader, sender, streams_of_taker};
 
 /// Between two looks at the counters of a program, at least.
 const LOOK: Duration = Duration::from_millis(20);
@@ -42,9 +43,6 @@ pub(super) const NAME: &str = "experiment";
 const WARM_UP: Duration = Duration::from_millis(800);
 /// Reads in flight of a program's disk, however small its blocks are.
 const MOST_SMALL_READS: usize = 256;
-/// Streams of the NIC's taker are so many a worker of the flow on that NIC: each gets as much as one of those where the
-/// NIC is full, and together they must get more than a tenth.
-const STREAMS_A_WORKER: f64 = 0.25;
 
 /// Takes from the path over the first protocol, and keeps what came of it for the figure of the path. It is left out
 /// where it cannot be: what the rounds say of the path is then all that is known.
@@ -104,9 +102,20 @@ pub fn take_from_program(
     let disks = spec.disks.iter().enumerate();
     let disks =
         disks.map(|(at, disk)| (format!("disk:{}", disk.name), TakenDisk::new(disk.name.clone(), at)));
-    let mut takers =
-        Takers::taking_from(clock::now(), disks.collect(), Vec::new(), spec.cores.clone(), Vec::new());
+    let nics = spec.nic.iter().map(|(name, _)| (format!("nic:{name}"), 0)).collect();
+    let mut takers = Takers::taking_from(clock::now(), disks.collect(), nics, spec.cores.clone(), Vec::new());
     let mut running = RunningWorkers::new(stop, false);
+    let open = |(_, agent): &(String, NicAgent)| agent.open(streams_of_taker(spec.connections), stop);
+    let opened = spec.nic.as_ref().map(open).transpose();
+    let opened = opened.map_err(|failure| ExperimentError::Flow(failure.to_string()))?;
+    let (_session, streams) = opened.unzip();
+    let streams: Vec<TcpStream> = streams.unwrap_or_default();
+    takers.purposes = vec![Purpose::Nic; streams.len()];
+    takers.paths = vec![0; streams.len()];
+    let kept: Vec<Option<TcpStream>> = streams.iter().map(|stream| stream.try_clone().ok()).collect();
+    for (at, stream) in streams.into_iter().enumerate() {
+        running.start(takers.gated(at, sender(stream))).map_err(ExperimentError::NoTaker)?;
+    }
     takers.start(&mut running, |at, reads, gate| {
         let disk = &spec.disks[at];
         let label = disk.label.clone();
@@ -117,7 +126,8 @@ pub fn take_from_program(
         Ok(reader(Source::File { file, cursor, label }, block_bytes, reads_of(reads, block_bytes), gate))
     })?;
     let pause = LOOK.max(flow.pause());
-    let mut experiment = Experiment::of_program(sysroot, takers, running.counters.clone(), spec, flow);
+    let mut experiment =
+        Experiment::of_program(sysroot, takers, (running.counters.clone(), kept), spec, flow);
     while experiment.look() && !stop.wait(pause) {}
     running.abandon_hanging();
     experiment.end()
@@ -153,7 +163,7 @@ fn with_takers(stages: &Stages<'_>, own: &[WorkerPlan]) -> (Vec<WorkerPlan>, Vec
     if !stages.plan.loopback {
         for path in 0..stages.plan.paths.len() {
             let on_path: Vec<&WorkerPlan> = own.iter().filter(|worker| worker.path == path).collect();
-            let streams = (on_path.len() as f64 * STREAMS_A_WORKER).ceil() as usize;
+            let streams = streams_of_taker(on_path.len());
             workers.extend(on_path.into_iter().take(streams).cloned());
             purposes.extend(vec![Purpose::Nic; streams]);
         }

@@ -204,10 +204,16 @@ pub struct ExplainArgs {
     /// How long it is observed
     #[arg(short = 't', long, value_name = "TIME", value_parser = time(Duration::from_secs(1)..=Duration::from_secs(3600)), default_value = "10")]
     pub seconds: Duration,
-    /// Then takes a little of the disks that it reads and of its CPUs, for moments, 40 s at most: what it loses by that shows
-    /// what limits it. Says what it takes and asks first; nothing is written
+    /// Then takes a little of the disks that it reads, of its CPUs, and of the NIC that leads to --peer, for moments, 40 s at
+    /// most: what it loses by that shows what limits it. Says what it takes and asks first; nothing is written
     #[arg(long)]
     pub experiment: bool,
+    /// Address of an agent behind the NIC over which the program sends: what is sent there is taken from that
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires = "experiment")]
+    pub peer: Option<String>,
+    /// File with the agent's key [default: the digits in LINERATE_KEY, else $XDG_CONFIG_HOME/linerate/key]
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    pub key_file: Option<PathBuf>,
     /// Take it without asking
     #[arg(long, requires = "experiment")]
     pub yes: bool,

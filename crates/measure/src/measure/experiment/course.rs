@@ -102,11 +102,11 @@ impl Experiment {
         }
     }
 
-    /// The same with the flow of a program, whose takers have started.
+    /// The same with the flow of a program, whose takers have started: their counters, and the streams of those that send.
     pub(super) fn of_program(
         sysroot: &Sysroot,
         takers: Takers,
-        counters: Vec<Arc<WorkerCounters>>,
+        (counters, streams): (Vec<Arc<WorkerCounters>>, Vec<Option<TcpStream>>),
         spec: &ProgramTakerSpec,
         flow: Box<dyn ForeignFlow>,
     ) -> Self {
@@ -115,6 +115,7 @@ impl Experiment {
             foreign: Some(flow),
             untaken: spec.untaken.clone(),
             counters,
+            streams,
             cpu_busy: spec.cpu_busy,
             round_trip_seconds: spec.round_trip_seconds,
             own_workers: spec.threads,

@@ -4,12 +4,12 @@ use super::super::PATIENCE;
 use super::program::ExperimentError;
 use super::receivers::{self, Receiver};
 use crate::measure::Stages;
-use crate::measure::flow::WorkerSource;
+use crate::measure::flow::{MEMORY_BLOCK_BYTES, WorkerSource};
 use crate::measure::running::RunningWorkers;
 use linerate_model::plan::{ResourceKind, WorkerPlan};
 use linerate_model::shares::{ALL_RECEIVERS, RaisedSetting, TakenResource, TakenUnit};
 use linerate_system::stop::Stop;
-use linerate_system::{connection, file};
+use linerate_system::{clock, connection, file};
 use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::cpu_taker::take_cpu;
@@ -27,6 +27,12 @@ const MOST_ALIKE: usize = 4;
 /// disks at once have fewer, for their blocks' memory.
 const MOST_READS: usize = 24;
 const FEWEST_READS: usize = 4;
+/// A NIC's taker has such a part of the flow's streams there, but no more than so many: each gets as much as one of those
+/// where the NIC is full, and together they must get more than a tenth.
+const OF_STREAMS: f64 = 0.25;
+const MOST_STREAMS: usize = 64;
+/// Blocks in memory of a stream beside a program.
+const SENT_BLOCKS: usize = 4;
 /// What a raised worker may move: all that comes.
 const UNLIMITED: f64 = 1e15;
 
@@ -442,6 +448,20 @@ pub(super) fn reader(source: Source, block_bytes: usize, reads: usize, gate: Arc
         zero_copy: false,
         io_uring: true,
     }
+}
+
+/// Sends from memory, as much as its gate lets by.
+pub(super) fn sender(stream: TcpStream) -> WorkerStart {
+    let closed = Arc::new(RateLimit::closed(clock::now()));
+    WorkerStart {
+        destination: Destination::Tcp(stream),
+        ..reader(Source::Memory, MEMORY_BLOCK_BYTES as usize, SENT_BLOCKS, closed)
+    }
+}
+
+/// Streams that take from a NIC beside so many of the flow's.
+pub(super) fn streams_of_taker(own: usize) -> usize {
+    ((own as f64 * OF_STREAMS).ceil() as usize).min(MOST_STREAMS)
 }
 
 #[cfg(test)]
