@@ -9,6 +9,9 @@ pub const LEAST_SLOTS: usize = 32;
 /// Half of the interval to which a share is to be known.
 pub const TARGET_HALF_WIDTH: f64 = 0.15;
 
+/// A window of fewer periods would lose too much by slopes.
+const LEAST_SLOPED: u32 = 3;
+
 /// The CPUs of another host that receives; and those of all such hosts at once.
 const RECEIVER_CPUS: &str = "receiver-cpus:";
 pub const ALL_RECEIVERS: &str = "receivers";
@@ -92,6 +95,13 @@ pub struct Timing {
     pub period_ms: Option<u32>,
 }
 
+impl Timing {
+    /// From each edge of a window, what flows counts less for so long: a period; nothing where there is none.
+    pub fn slope_ms(&self) -> u32 {
+        self.period_ms.filter(|period| self.window_ms >= period.saturating_mul(LEAST_SLOPED)).unwrap_or(0)
+    }
+}
+
 /// What observation showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseReport {
@@ -132,16 +142,33 @@ pub struct SlotRecord {
 impl SlotRecord {
     /// Of all ticks since the slot's start, in order: what lies in its window; a tick that lies partly in it counts by
     /// its part. None where the ticks end before the window does.
+    ///
+    /// Of a flow that comes in bursts, one at an edge of the window would be in it or not by chance: for the length of a
+    /// period from either edge it counts the less the nearer to that it is.
     pub fn cut(mask: u32, ticks: &[ShareCounts], timing: &Timing) -> Option<Self> {
-        let from = u64::from(timing.settling_ms) * 1_000_000;
-        let to = from + u64::from(timing.window_ms) * 1_000_000;
+        let nanos = |ms: u32| u64::from(ms) * 1_000_000;
+        let (from, window) = (nanos(timing.settling_ms), nanos(timing.window_ms));
+        let slope = nanos(timing.slope_ms());
         let (mut counted, mut start) = (ShareCounts::default(), 0u64);
+        let until = |moment: u64| counted_until(moment.saturating_sub(from).min(window), window, slope);
         for tick in ticks {
             let end = start.saturating_add(tick.nanos);
-            counted.add(tick, end.min(to).saturating_sub(start.max(from)));
+            counted.add(tick, until(end) - until(start));
             start = end;
         }
-        (start >= to && to > from).then_some(SlotRecord { mask, counted })
+        (start >= from + window && window > 0).then_some(SlotRecord { mask, counted })
+    }
+}
+
+/// Time of a window that counts, from its begin until this moment, where all counts but for slopes at both ends.
+fn counted_until(moment: u64, window: u64, slope: u64) -> u64 {
+    // From either end of the window.
+    let on_slope =
+        |nanos: u64| (u128::from(nanos) * u128::from(nanos) / (2 * u128::from(slope.max(1)))) as u64;
+    match moment {
+        _ if moment < slope => on_slope(moment),
+        _ if moment > window - slope => window - slope - on_slope(window - moment),
+        _ => moment - slope / 2,
     }
 }
 

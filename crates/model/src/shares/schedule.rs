@@ -137,8 +137,12 @@ fn timing_of(
     if shortest > LONGEST_WINDOW_MS {
         return never(Hopeless::Slow { window_ms: shortest });
     }
+    let noise_of = |window_ms: u32| {
+        let slope_ms = Timing { settling_ms, window_ms, period_ms }.slope_ms();
+        curve.allan(window_ms, slope_ms)
+    };
     let seconds_to = |half_width: f64, window_ms: u32| {
-        slots_to(half_width, flow.dose, curve.allan(window_ms)) * slot_ms(window_ms) / 1e3
+        slots_to(half_width, flow.dose, noise_of(window_ms)) * slot_ms(window_ms) / 1e3
     };
     let forecast = |window_ms: u32| seconds_to(TARGET_HALF_WIDTH, window_ms);
     if fewest_slots(shortest) > flow.budget_seconds {
@@ -152,7 +156,7 @@ fn timing_of(
     let shorter =
         |best: u32, window: u32| if forecast(window) < WORTH_IT * forecast(best) { window } else { best };
     let window_ms = windows.fold(shortest, shorter);
-    let (noise, seconds) = (curve.allan(window_ms), forecast(window_ms));
+    let (noise, seconds) = (noise_of(window_ms), forecast(window_ms));
     let report = NoiseReport { allan: curve.allan_curve(), at_window: noise, forecast_seconds: seconds };
     let timing = Timing { settling_ms, window_ms, period_ms };
     let in_time = seconds_to(HOPELESS_HALF_WIDTH, window_ms) <= flow.budget_seconds;
@@ -244,23 +248,27 @@ impl FlowCurve {
     }
 
     /// Allan deviation of windows of this length, as a part of the flow; of the longest that is known, where this one
-    /// is too long for what was observed.
-    fn allan(&self, window_ms: u32) -> f64 {
+    /// is too long for what was observed. Windows with slopes at both ends are the mean of shorter ones that begin later
+    /// and later for the length of a slope.
+    fn allan(&self, window_ms: u32, slope_ms: u32) -> f64 {
         let longest = self.count() as f64 / 3.0;
         let ticks = (f64::from(window_ms) / 1e3 / self.tick_seconds).clamp(1.0, longest);
         let starts = (self.count() as f64 - 2.0 * ticks) as usize;
+        let part = f64::from(slope_ms) / f64::from(window_ms.max(1)) * ticks;
+        let (shorter, shifts) = (ticks - part, part.round().max(1.0));
         let difference = |start: usize| {
-            let middle = start as f64 + ticks;
-            self.until(middle + ticks) - 2.0 * self.until(middle) + self.until(start as f64)
+            let window = |begin: f64| self.until(begin + shorter) - self.until(begin);
+            let begins = (0..shifts as usize).map(|shift| start as f64 + shift as f64 * part / shifts);
+            begins.map(|begin| window(begin + ticks) - window(begin)).sum::<f64>() / shifts
         };
         let squares: f64 = (0..=starts).map(|start| difference(start).powi(2)).sum();
-        (squares / (2 * (starts + 1)) as f64).sqrt() / (self.mean() * self.tick_seconds * ticks)
+        (squares / (2 * (starts + 1)) as f64).sqrt() / (self.mean() * self.tick_seconds * shorter)
     }
 
     fn allan_curve(&self) -> Vec<(u32, f64)> {
         let observed_ms = self.count() as f64 * self.tick_seconds * 1e3;
         let known = CURVE_MS.into_iter().filter(|window| 3.0 * f64::from(*window) <= observed_ms);
-        known.map(|window| (window, self.allan(window))).collect()
+        known.map(|window| (window, self.allan(window, 0))).collect()
     }
 
     /// The period in which the flow repeats itself, if it does.

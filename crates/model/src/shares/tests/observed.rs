@@ -139,3 +139,38 @@ fn a_slot_is_cut_to_its_window_exactly() {
     assert_eq!(SlotRecord::cut(5, &ticks[..5], &timing), None, "it ends too early");
     assert_eq!(SlotRecord::cut(5, &[], &Timing { settling_ms: 0, window_ms: 0, period_ms: None }), None);
 }
+
+/// Slices of two throttles every 100 ms, which come up to 6 ms sooner or later.
+#[test]
+fn a_burst_at_an_edge_of_a_window_counts_in_part() {
+    let mut dice = Dice::new(7);
+    let mut bytes = vec![0u64; 60_000];
+    for period in (0..60_000).step_by(100) {
+        for at in [20, 50] {
+            bytes[period + at + (13.0 * dice.uniform()) as usize] += 5_000_000;
+        }
+    }
+    let tick = |bytes: &[u64]| ShareCounts {
+        nanos: 20_000_000,
+        flow: vec![bytes.iter().sum()],
+        ..ShareCounts::default()
+    };
+    let ticks: Vec<ShareCounts> = bytes.chunks(20).map(tick).collect();
+    let cuts = |period_ms| {
+        let timing = Timing { settling_ms: 170, window_ms: 300, period_ms };
+        let mut flows = Vec::new();
+        let mut from = 0;
+        while let Some(slot) = ticks.get(from..from + 24 + flows.len() % 5) {
+            let cut = SlotRecord::cut(0, slot, &timing).expect("a window");
+            let seconds = cut.counted.nanos as f64 / 1e9;
+            flows.push(cut.counted.flow[0] as f64 / seconds / 100e6);
+            from += slot.len();
+        }
+        (flows.iter().map(|flow| (flow - 1.0).powi(2)).sum::<f64>() / flows.len() as f64).sqrt()
+    };
+    let (sharp, sloping) = (cuts(None), cuts(Some(100)));
+    assert!(sharp > 0.03 && sloping < 0.65 * sharp, "{sloping} of {sharp}");
+    let observed = |period_ms| timing(&ObservedFlow { period_ms, ..flow(&ticks[..200]) }).0;
+    let (noise, curve) = (observed(Some(100)), observed(None).allan);
+    assert!(noise.at_window < 0.5 * curve[4].1, "{noise:?}");
+}
