@@ -180,15 +180,8 @@ fn a_described_server_is_drawn_with_its_flow() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("t610.svg");
     let svg = file.to_str().expect("a path");
-    let words = [
-        "plan",
-        "--machine",
-        "examples/machines/dell-t610.toml",
-        "--flow",
-        "memory-to-network",
-        "--svg",
-        svg,
-    ];
+    let words = "plan --machine examples/machines/dell-t610.toml --flow memory-to-network --svg";
+    let words: Vec<&str> = words.split(' ').chain([svg]).collect();
     let (status, _, complaint) = linerate(&words);
     assert_eq!(status, Some(0), "{complaint}");
     let picture = std::fs::read_to_string(&file).expect("a picture");

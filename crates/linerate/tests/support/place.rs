@@ -25,14 +25,7 @@ pub fn unpack(archive: &Path, words: &[&str]) -> Option<tempfile::TempDir> {
     // Recorded trees hold read-only directories: without write permission an ordinary user could not fill or
     // remove them.
     let ended = Command::new("tar")
-        .args([
-            "--extract",
-            "--no-same-owner",
-            "--no-same-permissions",
-            "--mode=u+rwX",
-            "--wildcards",
-            "--file",
-        ])
+        .args("--extract --no-same-owner --no-same-permissions --mode=u+rwX --wildcards --file".split(' '))
         .arg(archive)
         .arg("--directory")
         .arg(place.path())

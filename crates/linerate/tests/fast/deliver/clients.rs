@@ -84,19 +84,9 @@ fn wget_fetches_what_is_newer_and_all_below_a_folder() {
     let served = server.stop().1;
     assert!(served.contains("served 1.0 MiB in"), "once, and seven bytes: {served}");
     let server = Served::start(&[&data], &[]);
-    run(
-        "wget",
-        &[
-            "-q",
-            "-r",
-            "-np",
-            "-nH",
-            "--restrict-file-names=nocontrol",
-            "-P",
-            text(&out.join("all")),
-            &server.url("sub/"),
-        ],
-    );
+    let (all, sub) = (out.join("all"), server.url("sub/"));
+    let words = "-q -r -np -nH --restrict-file-names=nocontrol -P".split(' ').chain([text(&all), &sub]);
+    run("wget", &words.collect::<Vec<_>>());
     assert_same(&out.join("all/sub/a b/c+d"), b"deep");
     run("wget", &["-q", "--spider", &server.url("file")]);
     assert_eq!(status_of("wget", &["-q", "--spider", &server.url("none")]), Some(8), "404");

@@ -55,15 +55,9 @@ fn the_plan_changes_nothing_and_reports_why() {
     let root = tree.root();
     let (status, text) = ran(&["--root", &root, "--rate", "100G", "--rtt", "20ms"]);
     assert_eq!(status, 0, "{text}");
-    for word in [
-        "tcp-rmem",
-        "4096 131072 536870912",
-        "rmem-max",
-        "Nothing was changed",
-        "docs.kernel.org",
-        "tcp-sack",
-        "stale advice",
-    ] {
+    let words =
+        "tcp-rmem|4096 131072 536870912|rmem-max|Nothing was changed|docs.kernel.org|stale advice|tcp-sack";
+    for word in words.split('|') {
         assert!(text.contains(word), "{word}: {text}");
     }
     let (status, json) = ran(&["--root", &root, "--rate", "100G", "--json", "--stage", "memory"]);
@@ -258,15 +252,9 @@ fn a_live_namespace_comes_back_after_kills() {
     let own = namespace.name("own");
     let journals = Journals::new();
     let folder = journals.folder();
-    let settings = [
-        "tcp-rmem=4096 87380 12345678",
-        "tcp-wmem=4096 16384 12345678",
-        "tcp-notsent-lowat=262144",
-        "tcp-slow-start-after-idle=0",
-        "mtu:v0=1400",
-        "tx-queue-length:v0=500",
-        "generic-receive:v0=1",
-    ];
+    let settings = "tcp-rmem=4096 87380 12345678|tcp-wmem=4096 16384 12345678|tcp-notsent-lowat=262144|\
+                    tcp-slow-start-after-idle=0|mtu:v0=1400|tx-queue-length:v0=500|generic-receive:v0=1";
+    let settings: Vec<&str> = settings.split('|').collect();
     let common = ["--netns", &own, "--journal", &folder];
     let apply = with_settings(&[&["apply", "--yes"][..], &common].concat(), &settings);
     let undo = [&["undo"][..], &common].concat();

@@ -41,15 +41,8 @@ fn every_verb_does_what_it_says() {
     }
     fake.trouble(true);
     let status = control(&hub, &["status"], None).stdout;
-    for expected in [
-        "of 2880, 24 frames/s",
-        "eth3",
-        "no carrier",
-        "10.0.2.14:5004",
-        "1824",
-        "limited by: eth3",
-        "no power meter",
-    ] {
+    let parts = "of 2880, 24 frames/s|eth3|no carrier|10.0.2.14:5004|1824|limited by: eth3|no power meter";
+    for expected in parts.split('|') {
         assert!(status.contains(expected), "{expected}:\n{status}");
     }
     fake.odd_names();

@@ -108,15 +108,8 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
         return println!("skipped: this file system has no leases");
     }
     let started = Instant::now();
-    let mut running = RunningWatch::start(watch(&[
-        "--json",
-        "--interval",
-        "250ms",
-        "--count",
-        "20",
-        "--root",
-        name(tree.path()),
-    ]));
+    let words = ["--json", "--interval", "250ms", "--count", "20", "--root", name(tree.path())];
+    let mut running = RunningWatch::start(watch(&words));
     let mut last = None;
     while let Some(moment) = running.next() {
         assert_eq!(moment.disks.len(), 2, "the others go on");

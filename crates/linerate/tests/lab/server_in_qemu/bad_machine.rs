@@ -77,15 +77,8 @@ impl Machine {
     fn up(&self, guest: &QemuServer, before: &str, options: &[&str]) -> ProcessEnd {
         let up = guest.lab("up");
         let mut command = Command::new("unshare");
-        command.args([
-            "--mount",
-            "--propagation",
-            "private",
-            "bash",
-            "-c",
-            &format!("{before} \"$@\""),
-            "up",
-        ]);
+        command.args("--mount --propagation private bash -c".split(' '));
+        command.args([&format!("{before} \"$@\""), "up"]);
         command.arg(up.get_program()).args(up.get_args()).arg("--qemu").args(options);
         command.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env("PATH", &self.path).env("LINERATE_INSTALL", "0");
