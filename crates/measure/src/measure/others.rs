@@ -163,7 +163,11 @@ impl Measurement {
         let id = format!("disk:{}", device.name);
         let own = |worker: &&WorkerResult| worker.source == id;
         let moved: f64 = self.workers.iter().filter(own).map(|worker| worker.bytes_per_second).sum();
-        (moved > 0.0).then(|| self.others_bytes(device, moved, self.incoming)).flatten()
+        // What it has under way counts for the device sooner than for the flow.
+        let reads = |worker: &WorkerResult| f64::from(worker.queue_depth) * worker.block_bytes as f64;
+        let under_way: f64 = self.workers.iter().filter(own).map(reads).sum();
+        let at_most = moved + if self.seconds > 0.0 { under_way / self.seconds } else { 0.0 };
+        (moved > 0.0).then(|| self.others_bytes(device, at_most, self.incoming)).flatten()
     }
 
     /// The same of a device of which so much is the flow's own, written or read.
@@ -332,6 +336,9 @@ pub(crate) mod tests {
         let evidence = other.evidence();
         assert_eq!(evidence.disks[0].others_bytes_per_second, Some(2e6));
         assert!(evidence.others_on_disks().is_empty() && evidence.route != Route::NetworkToDisks);
+        // Of a slow disk in short windows the reads under way are a good part, whoever reads another one.
+        (other.seconds, other.devices[0].read_bytes_per_second) = (0.9, 308e6);
+        assert_eq!(other.evidence().disks[0].others_bytes_per_second, Some(0.0));
     }
 
     #[test]
