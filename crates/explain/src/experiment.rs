@@ -29,6 +29,7 @@ use linerate_system::namespace::JoinedGroup;
 use linerate_system::stop::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -72,9 +73,32 @@ pub enum NoExperiment {
     Experiment(#[from] ExperimentError),
 }
 
+/// Why nothing is taken of a NIC though an agent was named.
+#[derive(Debug, Error)]
+pub(crate) enum NicNotTaken {
+    #[error("{0}")]
+    NoAgent(Failure),
+    #[error("the program receives, and an agent takes only of what is sent")]
+    Receives,
+    #[error("the program sends nothing by TCP")]
+    SendsNothing,
+    #[error("the agent is on this host: name one behind the NIC")]
+    AgentHere,
+    #[error(
+        "the agent is behind NIC {agent}, and the program sends over {program}: name one behind that alone"
+    )]
+    Elsewhere { agent: String, program: String },
+    #[error("over which NIC the agent at {0} is reached is unknown")]
+    UnknownRoute(SocketAddr),
+    #[error("the agent is too far away for slots of a second: name a nearer one")]
+    Far,
+    #[error("the agent bounds what this host may send: start it without --rate-limit")]
+    Bounded,
+}
+
 /// Takers beside a program, which have not begun.
 pub struct ProgramExperiment {
-    spec: ProgramTakerSpec,
+    pub(crate) spec: ProgramTakerSpec,
     pids: Vec<u32>,
     pub(crate) count: FlowCount,
     /// Its control group limits its disks, and linerate is to be in it; and the one to return to.
@@ -100,12 +124,11 @@ impl ProgramExperiment {
         }
         let first = observed.living.first().copied().unwrap_or(0);
         let nic = agent.map(|agent| {
-            let agent = agent.map_err(|failure| failure.to_string())?;
-            let name = nic_to_take(flow, count, agent.reach, way_to(sysroot, agent.reach).as_deref())?;
-            Ok((name, agent))
+            let agent = agent.map_err(NicNotTaken::NoAgent)?;
+            let interface = interface_to(sysroot, agent.reach);
+            Ok((nic_to_take(flow, count, agent.reach, interface)?, agent))
         });
-        let taken =
-            nic.as_ref().map(|nic| nic.as_ref().map(|(name, _)| name.as_str()).map_err(String::as_str));
+        let taken = nic.as_ref().map(|nic| nic.as_ref().map(|(name, _)| name.as_str()));
         let mut untaken = untaken_by_others(flow, count, inferred, taken);
         let limiting = limiting_group(sysroot, first);
         let group = limiting.clone().filter(|[group, _]| JoinedGroup::may_join(group));
@@ -123,7 +146,7 @@ impl ProgramExperiment {
         // One that the program does not wait for leaves no doubt.
         let is_listed = untaken.iter().any(|figure| figure.resource.starts_with("nic:"));
         let refused = nic.as_ref().and_then(|nic| nic.as_ref().err()).filter(|_| !is_listed);
-        untaken.extend(refused.map(|why| unknown("nic:to the agent", why)));
+        untaken.extend(refused.map(|why| unknown("nic:to the agent", why.to_string())));
         let round_trip = flow.of_connections(|one| one.round_trip_seconds).unwrap_or(0.0);
         let spec = ProgramTakerSpec {
             name: observed.name.clone(),
@@ -222,38 +245,35 @@ fn flow_count(flow: &ProgramFlow<'_>) -> Result<FlowCount, NoExperiment> {
 }
 
 /// The interface by which this host sends to the agent.
-fn way_to(sysroot: &Sysroot, agent: AgentReach) -> Option<String> {
-    let way = interfaces_of(sysroot, agent.local?, agent.address, 0);
-    way.sends.interfaces.into_iter().next()
+fn interface_to(sysroot: &Sysroot, agent: AgentReach) -> Option<String> {
+    let path = interfaces_of(sysroot, agent.local?, agent.address, 0);
+    path.sends.interfaces.into_iter().next()
 }
 
-/// The NIC over which all that it sends goes, where the agent lies behind that (`way`); or why nothing is taken of one.
+/// The NIC over which all that the program sends goes, where the agent is reached by that interface, too.
 pub(crate) fn nic_to_take(
     flow: &ProgramFlow<'_>,
     count: FlowCount,
     agent: AgentReach,
-    way: Option<&str>,
-) -> Result<String, String> {
-    let sends: BTreeSet<&str> =
-        flow.moving().map(|one| one.interfaces.first().map_or("", |name| name)).collect();
-    let names = || listed(&sends.iter().copied().collect::<Vec<_>>(), 4);
-    match (way, sends.first()) {
-        _ if count == FlowCount::Received => {
-            Err("it receives, and an agent takes only of what is sent".into())
+    interface: Option<String>,
+) -> Result<String, NicNotTaken> {
+    let interface = match (count, interface) {
+        (FlowCount::Sent, Some(interface)) => interface,
+        (FlowCount::Sent, None) => return Err(NicNotTaken::UnknownRoute(agent.address)),
+        (FlowCount::Received, _) => return Err(NicNotTaken::Receives),
+        _ => return Err(NicNotTaken::SendsNothing),
+    };
+    let own: BTreeSet<&str> =
+        flow.moving().filter_map(|one| one.interfaces.first()).map(|name| &**name).collect();
+    match () {
+        () if interface == "lo" => Err(NicNotTaken::AgentHere),
+        () if !own.iter().eq([&interface.as_str()]) => {
+            let program = listed(&own.into_iter().collect::<Vec<_>>(), 4);
+            Err(NicNotTaken::Elsewhere { agent: interface, program })
         }
-        _ if count != FlowCount::Sent => Err("it sends nothing by TCP".into()),
-        (Some("lo"), _) => Err("the agent is on this host".into()),
-        (Some(way), Some(name)) if sends.len() == 1 && way == *name => match () {
-            () if agent.round_trip_seconds >= FAR_SECONDS => {
-                Err("the agent is too far away for slots of a second".into())
-            }
-            () if agent.rate_limit.is_some() => Err(ExperimentError::AgentRateLimit.to_string()),
-            () => Ok(way.into()),
-        },
-        (Some(way), _) => {
-            Err(format!("the agent is behind NIC {way}, and the program sends over {}", names()))
-        }
-        (None, _) => Err(format!("over which NIC the agent at {} is reached is unknown", agent.address)),
+        () if agent.round_trip_seconds >= FAR_SECONDS => Err(NicNotTaken::Far),
+        () if agent.rate_limit.is_some() => Err(NicNotTaken::Bounded),
+        () => Ok(interface),
     }
 }
 
@@ -263,7 +283,7 @@ fn untaken_by_others(
     flow: &ProgramFlow<'_>,
     count: FlowCount,
     inferred: &Bottleneck,
-    nic: Option<Result<&str, &str>>,
+    nic: Option<Result<&str, &NicNotTaken>>,
 ) -> Vec<ShareFigure> {
     let (observed, shares, waits) = (flow.observed, flow.shares(), flow.waits().0);
     let mut all: Vec<ShareFigure> = Vec::new();
@@ -272,15 +292,16 @@ fn untaken_by_others(
         FlowCount::Received => waits.waiting_source,
         _ => 0.0,
     });
-    let takes_nic = matches!(nic, Some(Ok(_)));
+    let taken = nic.and_then(Result::ok);
     let nics = observed.connections.devices.interfaces.iter();
-    let nics = nics.filter(|name| *name != "lo" && nic != Some(Ok(name.as_str())));
+    let nics = nics.filter(|name| *name != "lo" && taken != Some(name.as_str()));
     // What its threads do not wait for has room; in waits that are not known it may be.
     if of_network + shares.of(Activity::Other) >= MAY_LIMIT && count.is_of_connections() {
-        let why = nic.and_then(Result::err).unwrap_or("no agent of linerate behind it was named (--peer)");
-        all.extend(nics.map(|nic| unknown(format!("nic:{nic}"), why)));
+        let unnamed = || "no agent of linerate behind it was named (--peer)".into();
+        let why = nic.and_then(Result::err).map_or_else(unnamed, NicNotTaken::to_string);
+        all.extend(nics.map(|nic| unknown(format!("nic:{nic}"), &*why)));
         let closed = flow.of_connections(|one| one.busy * one.receive_window_limited).unwrap_or(0.0);
-        if all.is_empty() && !takes_nic || closed >= MAY_LIMIT {
+        if all.is_empty() && taken.is_none() || closed >= MAY_LIMIT {
             let peer =
                 flow.moving().find_map(|one| one.peer).map_or_else(String::new, |peer| peer.to_string());
             all.push(unknown(format!("receiver:{peer}"), "it is another program"));
@@ -295,7 +316,7 @@ fn untaken_by_others(
     }
     use LimitKind as K;
     let beyond = [K::Steal, K::Loss, K::Window, K::Sender, K::Receiver, K::Quota, K::Nic];
-    let is_taken = takes_nic && inferred.kind == K::Nic;
+    let is_taken = taken.is_some() && inferred.kind == K::Nic;
     if beyond.contains(&inferred.kind) && all.is_empty() && !is_taken {
         let named = inferred.resources.first().filter(|id| *id != "cpu").cloned();
         let id = named.unwrap_or_else(|| format!("{:?}", inferred.kind).to_lowercase());

@@ -81,7 +81,7 @@ pub fn explain(
     let experiment = match spec.experiment {
         true => {
             // From the network namespace of the program, in which this thread is by now.
-            let agent = spec.peer.as_ref().map(NicAgent::found);
+            let agent = spec.peer.as_ref().map(NicAgent::ask);
             ProgramExperiment::of(sysroot, machine, &flow, &found.bottleneck, agent)
         }
         false => Err(NoExperiment::NotWanted),

@@ -6,6 +6,7 @@ use crate::experiment::{NoExperiment, ProgramExperiment, nic_to_take};
 use crate::flow::ProgramFlow;
 use crate::observe::{Observation, limiting_group};
 use crate::processes::FlowCount;
+use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::Stage;
 use linerate_measure::measure::experiment::AgentReach;
@@ -15,14 +16,18 @@ use linerate_model::verdict::LimitKind;
 use linerate_testing::{Tree, experiment, taken_part};
 
 /// A program that is there, on the CPUs of a host of which linerate may use all.
-fn planned(mut program: Observation) -> Result<ProgramExperiment, NoExperiment> {
+fn planned(program: Observation) -> Result<ProgramExperiment, NoExperiment> {
+    planned_with(program, None)
+}
+
+fn planned_with(mut program: Observation, agent: Option<Failure>) -> Result<ProgramExperiment, NoExperiment> {
     program.living = vec![7];
     let mut tree = Tree::new(&[]);
     tree.put(&format!("proc/{}/status", std::process::id()), "Cpus_allowed_list:\t0-1\n");
     let (sysroot, inferred) = (tree.sysroot(), explained(&program).bottleneck);
     let (machine, flow) = (Machine::default(), &program);
     let flow = ProgramFlow::of(&sysroot, &machine, flow);
-    ProgramExperiment::of(&sysroot, &machine, &flow, &inferred, None)
+    ProgramExperiment::of(&sysroot, &machine, &flow, &inferred, agent.map(Err))
 }
 
 fn untaken(planned: &ProgramExperiment) -> Vec<&str> {
@@ -76,33 +81,53 @@ fn of_a_nic_is_taken_where_all_that_is_sent_and_the_agent_are_behind_it() {
         round_trip_seconds: 0.000_3,
         rate_limit: None,
     };
-    let asked = |program: &Observation, count, agent, way| {
+    let asked = |program: &Observation, count, agent, interface: Option<&str>| {
         let flow = ProgramFlow::of(&Tree::new(&[]).sysroot(), &Machine::default(), program);
-        nic_to_take(&flow, count, agent, way)
+        nic_to_take(&flow, count, agent, interface.map(str::to_string)).map_err(|why| why.to_string())
     };
     let (alone, both) = (over(["eth0", "eth0"]), over(["eth0", "eth1"]));
     let (sent, received) = (FlowCount::Sent, FlowCount::Received);
     assert_eq!(asked(&alone, sent, near, Some("eth0")), Ok("eth0".into()));
     let far = AgentReach { round_trip_seconds: 0.02, ..near };
     let bounded = AgentReach { rate_limit: Some(1e6), ..near };
-    for (program, count, agent, way, why) in [
-        (&alone, received, near, Some("eth0"), "it receives, and an agent takes only of what is sent"),
-        (&alone, FlowCount::Storage, near, Some("eth0"), "it sends nothing by TCP"),
+    for (program, count, agent, interface, why) in [
+        (
+            &alone,
+            received,
+            near,
+            Some("eth0"),
+            "the program receives, and an agent takes only of what is sent",
+        ),
+        (&alone, FlowCount::Storage, near, Some("eth0"), "the program sends nothing by TCP"),
         (&alone, sent, near, Some("lo"), "the agent is on this host"),
-        (&alone, sent, near, Some("eth1"), "the agent is behind NIC eth1, and the program sends over eth0"),
+        (&alone, sent, near, Some("eth1"), "is behind NIC eth1, and the program sends over eth0: name one"),
         (
             &both,
             sent,
             near,
             Some("eth0"),
-            "the agent is behind NIC eth0, and the program sends over eth0 and eth1",
+            "is behind NIC eth0, and the program sends over eth0 and eth1: name",
         ),
         (&alone, sent, near, None, "over which NIC the agent at 192.0.2.9:7411 is reached is unknown"),
         (&alone, sent, far, Some("eth0"), "the agent is too far away for slots of a second"),
-        (&alone, sent, bounded, Some("eth0"), "the agent bounds what this host may move"),
+        (&alone, sent, bounded, Some("eth0"), "the agent bounds what this host may send"),
     ] {
-        assert_eq!(asked(program, count, agent, way), Err(why.into()));
+        let said = asked(program, count, agent, interface).expect_err("it is not taken from");
+        assert!(said.contains(why), "{said}");
     }
+}
+
+/// An agent that is not there leaves the NIC of a program that waits for it in doubt, and of one that does not no doubt.
+#[test]
+fn a_nic_is_in_doubt_only_where_the_program_waits_for_it() {
+    let with = |share| {
+        let works = thread("main", &[(Activity::Running, 1.0 - share), (Activity::Send, share)]);
+        let program = Observation { connections: sends(50e6, share, 0.0), ..observed(vec![works]) };
+        planned_with(program, Some(Failure::lacks("no agent there"))).expect("its CPUs")
+    };
+    let (waits, works) = (with(0.4), with(0.05));
+    assert_eq!((untaken(&waits), &*waits.spec.untaken), (vec!["nic:eth0"], &["nic:eth0".to_string()][..]));
+    assert_eq!((untaken(&works), works.spec.untaken.len()), (vec!["nic:to the agent"], 0));
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub fn take_from_program(
     let streams: Vec<TcpStream> = streams.unwrap_or_default();
     takers.purposes = vec![Purpose::Nic; streams.len()];
     takers.paths = vec![0; streams.len()];
-    let kept: Vec<Option<TcpStream>> = streams.iter().map(|stream| stream.try_clone().ok()).collect();
+    let counted: Vec<Option<TcpStream>> = streams.iter().map(|stream| stream.try_clone().ok()).collect();
     for (at, stream) in streams.into_iter().enumerate() {
         running.start(takers.gated(at, sender(stream))).map_err(ExperimentError::NoTaker)?;
     }
@@ -127,7 +127,7 @@ pub fn take_from_program(
     })?;
     let pause = LOOK.max(flow.pause());
     let mut experiment =
-        Experiment::of_program(sysroot, takers, (running.counters.clone(), kept), spec, flow);
+        Experiment::of_program(sysroot, takers, (running.counters.clone(), counted), spec, flow);
     while experiment.look() && !stop.wait(pause) {}
     running.abandon_hanging();
     experiment.end()

@@ -209,14 +209,9 @@ fn a_machine_without_a_fault_holds_to_the_same_rules() {
         machine.cpu.governor = Fact::Known("performance".into());
         machine.cpu.quota_cores = Fact::Known(0.0);
     });
-    let rules = [
-        "probe: no link below its best",
-        "probe: CPU governor is performance",
-        "probe: CPU quota is none",
-        "probe: receive ring of eth0 is 512 of 4096",
-        "probe: no array-degraded",
-    ];
-    let report = held_to(&whole, &rules);
+    let rules = "probe: no link below its best|probe: CPU governor is performance|probe: CPU quota is none|\
+                 probe: receive ring of eth0 is 512 of 4096|probe: no array-degraded";
+    let report = held_to(&whole, &rules.split('|').collect::<Vec<_>>());
     assert_eq!(report.outcome, RuleOutcome::Held, "{}", report.screen(usize::MAX));
     let run = good();
     let rules =

@@ -76,17 +76,17 @@ pub struct AgentReach {
 }
 
 impl NicAgent {
-    /// Asks it. Until a user agrees, the session may have been idle for too long: there is another one then.
-    pub fn found(peer: &Peer) -> Result<Self, Failure> {
+    /// How it is reached. A session may be idle for too long until a user agrees: the takers have one of their own.
+    pub fn ask(peer: &Peer) -> Result<Self, Failure> {
         let session = AgentSession::connect(peer.address, &peer.key)?;
-        let asked = || {
+        let round_trip = || {
             let begin = clock::now();
             session.sample().map(|_| clock::since(begin).as_secs_f64())
         };
         let reach = AgentReach {
             address: peer.address,
             local: session.local_address(),
-            round_trip_seconds: asked()?.min(asked()?).min(asked()?),
+            round_trip_seconds: round_trip()?.min(round_trip()?).min(round_trip()?),
             rate_limit: session.hello().rate_limit,
         };
         Ok(NicAgent { reach, key: peer.key.clone() })
