@@ -42,7 +42,8 @@ pub struct ServeArgs {
     /// to these, to addresses and to localhost are answered, for another site could own any other name
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub name: Vec<String>,
-    /// Take files, too (PUT): each under a name of its own until it is whole, never over one that is there
+    /// Take files, too (PUT), of those who show the token: each under a name of its own until it is whole, never over one
+    /// that is there
     #[arg(long, requires = "token_file")]
     pub writable: bool,
     /// What stays free of the file systems that files are put on [default: a tenth of each, 16G at most]

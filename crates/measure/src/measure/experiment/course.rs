@@ -61,8 +61,6 @@ pub(in crate::measure) struct Experiment {
     /// What is read comes mostly from elsewhere than the disks, a cache above them or few compressed bytes: the reads count,
     /// not what the devices move.
     counts_reads: bool,
-    /// The longest that a read waits behind the flow's own on its disk.
-    queue_seconds: f64,
     /// Workers of the flow itself, and the bytes that one of them moves at once.
     own_workers: u32,
     block_bytes: u64,
@@ -143,7 +141,6 @@ impl Experiment {
             longest,
             round_trip_seconds: 0.0,
             counts_reads: false,
-            queue_seconds: 0.0,
             own_workers: 0,
             block_bytes: 0,
             undisturbed: Vec::new(),
@@ -192,6 +189,7 @@ impl Experiment {
             let sample = self.host.begin();
             self.takers.look_at_receivers();
             let begin = clock::now();
+            self.takers.read_once(begin, begin + OBSERVED);
             self.first = Some((begin, sample));
             self.latest = self.read(begin);
             return true;
@@ -298,7 +296,7 @@ impl Experiment {
             ticks,
             period_ms: None,
             round_trip_seconds: (self.round_trip_seconds > 0.0).then_some(self.round_trip_seconds),
-            queue_seconds: self.queue_seconds,
+            queue_seconds: self.queue_seconds(ticks),
             drain_seconds: raised.map(|raised| self.drain_seconds(raised, undisturbed)),
             step_bytes: Some(self.block_bytes),
             threads: Some(self.own_workers),
@@ -378,22 +376,25 @@ impl Experiment {
         }
     }
 
-    /// How long the flow's own reads hold up a further one, and whether the devices move what is read of them.
+    /// Whether the devices move what is read of them.
     fn look_at_disks(&mut self, host: &HostUse, flow_bytes: u64) {
-        let of_taker = |at: usize| {
-            let readers = self.takers.disks(at).iter().map(|disk| self.takers.readers(disk) as f64);
-            readers.zip(self.used_of_members(at, host)).collect::<Vec<_>>()
+        let moved: f64 = (0..self.takers.all.len())
+            .filter(|at| !self.takers.disks(*at).is_empty())
+            .flat_map(|at| self.used_of_members(at, host))
+            .sum();
+        self.counts_reads =
+            self.foreign.is_none() && moved * host.seconds < FROM_ELSEWHERE * flow_bytes as f64;
+    }
+
+    /// How long a further read waits behind the flow's own: of one read of each disk, asked for when these ticks began, the
+    /// last to come. Looks are as far apart as ticks: what comes within the first has not waited.
+    fn queue_seconds(&self, ticks: &[ShareCounts]) -> f64 {
+        let waited = |at: usize| {
+            let came = ticks.iter().rposition(|tick| tick.taken[at] > 0).unwrap_or(ticks.len());
+            ticks[..came].iter().map(|tick| tick.nanos as f64 * 1e-9).sum()
         };
-        let disks: Vec<(f64, f64)> = (0..self.takers.all.len()).flat_map(of_taker).collect();
-        let all: f64 = disks.iter().map(|(_, moved)| moved).sum();
-        if self.foreign.is_none() && all * host.seconds < FROM_ELSEWHERE * flow_bytes as f64 {
-            self.counts_reads = true;
-            return;
-        }
-        let reads = self.takers.raised.as_ref().map_or(0, |raised| raised.from) as f64;
-        let queued = reads * self.block_bytes as f64 / f64::from(self.own_workers.max(1));
-        let waits = disks.iter().map(|(readers, moved)| readers * queued / moved.max(1.0));
-        self.queue_seconds = waits.fold(0.0, f64::max);
+        let disks = (0..self.takers.all.len()).filter(|at| !self.takers.disks(*at).is_empty());
+        disks.map(waited).fold(0.0, f64::max)
     }
 
     /// What the raised workers have under way when their slot ends still takes from the disks, at half of the flow's rate:
@@ -509,7 +510,13 @@ mod tests {
         let tick = |at: u64| {
             let moved = 1_000_000 + at * 7919 % 11;
             let (flow, used) = (vec![moved], vec![moved, 0]);
-            ShareCounts { nanos: 20_000_000, flow, used, ..ShareCounts::default() }
+            ShareCounts {
+                nanos: 20_000_000,
+                flow,
+                used,
+                taken: vec![u64::from(at == 0), 0],
+                ..ShareCounts::default()
+            }
         };
         let ticks: Vec<ShareCounts> = (0..150).map(tick).collect();
         for (busy, unknown) in [(Some(0.9), true), (None, true), (Some(0.1), false)] {
@@ -521,6 +528,16 @@ mod tests {
             assert_eq!((taken, busy_untaken.len()), (vec!["disk:vda"], usize::from(unknown)));
             assert!(busy_untaken.iter().all(|id| id == "receiver-cpus:peer"), "{busy_untaken:?}");
         }
+    }
+
+    #[test]
+    fn what_a_read_waits_for_is_when_it_came() {
+        let waited = |came: usize| {
+            let taken = |tick| vec![if tick == came { 131_072 } else { 0 }];
+            let tick = |tick| ShareCounts { nanos: 20_000_000, taken: taken(tick), ..ShareCounts::default() };
+            (from_vda(Vec::new()).queue_seconds(&(0..150).map(tick).collect::<Vec<_>>()) * 1e3).round()
+        };
+        assert_eq!([0, 7, 150].map(waited), [0.0, 140.0, 3000.0], "milliseconds");
     }
 
     #[test]

@@ -244,6 +244,12 @@ impl Takers {
         Ok(())
     }
 
+    /// Each disk is read once: what is owed for a block at a byte a second keeps any further one back.
+    pub(super) fn read_once(&self, begin: Instant, end: Instant) {
+        let of_disks = self.all.iter().filter(|taker| matches!(taker.what, Taken::Disks(_)));
+        of_disks.flat_map(|taker| &taker.gates).for_each(|gate| gate.open(1.0, begin, end));
+    }
+
     /// The slot takes at these rates (units a second, in the order of the takers), and raises or not.
     pub(super) fn open(&self, doses: &[f64], raises: bool, begin: Instant, end: Instant) {
         for (taker, dose) in self.all.iter().zip(doses).filter(|(_, dose)| **dose > 0.0) {
