@@ -309,6 +309,7 @@ impl<'a> Experiment<'a> {
         let resources: Vec<ResourceShare> = self.record.taken.iter().enumerate().map(resource).collect();
         let known: Vec<usize> =
             (0..resources.len()).filter(|index| resources[*index].share.is_ok()).collect();
+        let sum = if known.is_empty() { None } else { share(&known) };
         let gain = |index: usize| Some(fits.first()?.raw.sum(&[self.usage.len() + index], 1.0));
         let raised = self.record.raised.iter().enumerate();
         ShareReport {
@@ -316,9 +317,9 @@ impl<'a> Experiment<'a> {
             // Of the difference of two slots.
             noise: fits.first().map_or(0.0, |fit| fit.raw.noise / std::f64::consts::SQRT_2),
             raised: raised.map(|(index, it)| RaiseEffect { id: it.id.clone(), gain: gain(index) }).collect(),
-            sum: if known.is_empty() { None } else { share(&known) },
             less_cpu_costs: corrected.as_ref().and_then(|it| self.cpu_costs(it, &known)),
-            carry_over: self.carry_over(&y),
+            carry_over: self.carry_over(&y, sum),
+            sum,
             pools,
             resources,
         }
@@ -451,7 +452,8 @@ impl<'a> Experiment<'a> {
 
     /// The largest effect on the slot after, where there is one beyond doubt. Pairs would hide it (the second slot of a
     /// pair follows its own complement), so what drifts is a sum of cosines here.
-    fn carry_over(&self, y: &[f64]) -> Option<CarryOver> {
+    /// What is felt late is missing in the sum of the shares: where that is all of the flow, there is nothing left to feel.
+    fn carry_over(&self, y: &[f64], sum: Option<Estimate>) -> Option<CarryOver> {
         let count = self.slots.len().checked_sub(1)?;
         let seconds: f64 = self.slots.iter().map(|slot| slot.counted.nanos as f64 / 1e9).sum();
         let waves = ((seconds / DRIFT_SECONDS) as usize).clamp(2, count.max(2));
@@ -465,13 +467,18 @@ impl<'a> Experiment<'a> {
             now.chain(before).chain((0..waves).map(wave)).collect::<Vec<Vec<f64>>>()
         };
         let (real, meant) = (with_lags(&self.real), with_lags(&self.meant));
-        let fit = Fit::of(y.get(1..)?, &real, &meant)?;
+        let fit = Fit::plain(y.get(1..)?, &real, &meant)?;
         let columns = self.real.len();
         let ids = self.record.taken.iter().map(|it| &it.id).chain(self.record.raised.iter().map(|it| &it.id));
         let lags = ids
             .enumerate()
             .map(|(index, id)| CarryOver { id: id.clone(), lag: fit.share_among(columns + index, columns) });
-        let too_much = lags.filter(|it| it.lag.value.abs() > MOST_LAG.max(SURELY * it.lag.half_width));
+        let is_left = |lag: Estimate, sum: Estimate| {
+            sum.value + lag.value <= 1.0 + sum.half_width.hypot(lag.half_width)
+        };
+        let too_much = lags
+            .filter(|it| it.lag.value.abs() > MOST_LAG.max(SURELY * it.lag.half_width))
+            .filter(|it| sum.is_none_or(|sum| is_left(it.lag, sum)));
         too_much.max_by(|a, b| a.lag.value.abs().total_cmp(&b.lag.value.abs()))
     }
 }

@@ -79,13 +79,22 @@ impl Fit {
     /// `y` by the columns of `x`, for which the columns of `z` are the instruments. None where the columns cannot be
     /// told apart, or where there are too few values.
     pub(super) fn of(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>]) -> Option<Fit> {
+        Fit::weighted(y, x, z, &[Spoilt::CountsLess, Spoilt::DoesNotCount])
+    }
+
+    /// The same where all values count alike: of many columns few values are left to tell which of them lie far off.
+    pub(super) fn plain(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>]) -> Option<Fit> {
+        Fit::weighted(y, x, z, &[])
+    }
+
+    fn weighted(y: &[f64], x: &[Vec<f64>], z: &[Vec<f64>], spoilt: &[Spoilt]) -> Option<Fit> {
         let left = y.len() as f64 - x.len() as f64;
         if left < LEAST_FREEDOM {
             return None;
         }
         let mut weights = vec![1.0; y.len()];
         let mut solved = Solved::of(y, x, z, &weights)?;
-        for spoilt in [Spoilt::CountsLess, Spoilt::DoesNotCount] {
+        for spoilt in spoilt {
             for _ in 0..MOST_TURNS {
                 let next = spoilt.weights(&solved.errors, left);
                 let is_same = weights.iter().zip(&next).all(|(a, b)| (a - b).abs() < SAME_WEIGHT);
