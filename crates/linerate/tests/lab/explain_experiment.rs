@@ -4,6 +4,7 @@
 use crate::support::lab::{Lab, folder};
 use crate::support::linerate;
 use crate::support::process::{Ends, Running, Started, until};
+use crate::support::served::Served;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,15 +19,14 @@ fn program(lab: &Lab, side: &str, words: &[&str]) -> Running {
     Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
 }
 
-fn words(program: &Running) -> Vec<String> {
-    let words =
-        ["explain", &program.id().to_string(), "--seconds", "2", "--experiment", "--yes", "--no-save"];
+fn words(pid: u32) -> Vec<String> {
+    let words = ["explain", &pid.to_string(), "--seconds", "2", "--experiment", "--yes", "--no-save"];
     words.map(String::from).to_vec()
 }
 
-fn experimented(program: &Running) -> Value {
+fn experimented(pid: u32) -> Value {
     std::thread::sleep(Duration::from_millis(1500));
-    linerate().args(words(program)).arg("--json").ended().gives(0).json()
+    linerate().args(words(pid)).arg("--json").ended().gives(0).json()
 }
 
 /// The ends of the share of this part.
@@ -51,7 +51,8 @@ fn assert_measured(found: &Value, kind: &str) {
     );
 }
 
-/// The throttle is that of the program's control group, in which linerate is not at first.
+/// The throttle is that of the program's control group, in which linerate is not at first; `linerate serve` keeps so many
+/// reads in flight that what is taken waits behind them for longer than a short slot.
 #[test]
 fn a_throttled_disk_loses_all_that_is_taken_of_it() {
     let Some(lab) = Lab::up("explain-taken", &["--disks", "1x40", "--nics", "0", "--file-size", "256M"])
@@ -59,8 +60,9 @@ fn a_throttled_disk_loses_all_that_is_taken_of_it() {
         return;
     };
     let sources = lab.succeed("sources", &[]);
-    let reads = program(&lab, "run", &["read", sources.trim(), "131072"]);
-    let found = experimented(&reads);
+    let server = Served::of(&mut lab.linerate("run", &["serve", "--listen", "127.0.0.1:0", sources.trim()]));
+    let _gets = program(&lab, "run", &["get", &server.url("/data"), "0"]);
+    let found = experimented(server.pid());
     let [low, high] = interval(&found, "disk:loop");
     assert!((low + high - 2.0).abs() < 0.5, "{low} to {high}: {found:#}");
     assert_measured(&found, "disk");
@@ -75,7 +77,7 @@ fn the_cpus_of_a_full_thread_are_what_it_waits_for() {
     let address = addresses.trim();
     let _takes = program(&lab, "peer", &["sink", address, "7473", "0"]);
     std::thread::sleep(Duration::from_millis(500));
-    let found = experimented(&program(&lab, "run", &["sum", address, "7473"]));
+    let found = experimented(program(&lab, "run", &["sum", address, "7473"]).id());
     if found["verdict"] == "measured" {
         assert_measured(&found, "cpu");
         // Its receiver, on the same CPUs, is stopped at the same moments: the share may lie above 1.
@@ -105,7 +107,7 @@ fn a_shaped_nic_loses_what_is_sent_to_the_agent_behind_it() {
     std::thread::sleep(Duration::from_millis(500));
     let _gets = program(&lab, "peer", &["copy", &server, "7474"]);
     std::thread::sleep(Duration::from_millis(1500));
-    let found = linerate().args(words(&serves)).args(agent.words()).arg("--json").ended();
+    let found = linerate().args(words(serves.id())).args(agent.words()).arg("--json").ended();
     found.mentions(&["10 % of what it sends over NIC nic0, by sending to the agent at"]);
     let found = found.gives(0).json();
     assert_measured(&found, "nic");
@@ -121,7 +123,7 @@ fn a_rate_of_the_program_s_own_is_not_measured_and_a_killed_linerate_takes_nothi
     };
     let sources = lab.succeed("sources", &[]);
     let paced = program(&lab, "run", &["pace", sources.trim(), "65536", "40000000"]);
-    let found = experimented(&paced);
+    let found = experimented(paced.id());
     assert_ne!(found["verdict"], "measured", "{found:#}");
     assert!(interval(&found, "disk:loop")[1] < 0.5, "{found:#}");
 
@@ -132,7 +134,7 @@ fn a_rate_of_the_program_s_own_is_not_measured_and_a_killed_linerate_takes_nothi
         std::thread::sleep(time);
         (read() - before.0) as f64 / (own() - before.1) as f64
     };
-    let takes = Started::of(linerate().args(words(&paced)));
+    let takes = Started::of(linerate().args(words(paced.id())));
     // It takes in half of the slots, of half a second each.
     until("something is taken", || beside(Duration::from_millis(300)) > 1.06);
     takes.signal("KILL");

@@ -14,7 +14,7 @@ use linerate_model::shares::{
     Decision, PoolShare, RaiseEffect, ResourceShare, ShareLimit, ShareRecord, ShareReport, TakenResource,
     Undecided, decide, estimate, planned_id,
 };
-use linerate_model::verdict::{LimitKind, Verdict, share_sentence};
+use linerate_model::verdict::{Judgement, Limit, LimitKind, Verdict, share_sentence};
 
 /// A disk that reads less than this part of what it reads alone, beside others that are full with it, shares with them
 /// what limits them.
@@ -30,11 +30,13 @@ pub(super) struct Measured {
     pub shares: Vec<ShareFigure>,
 }
 
-/// What was taken from this path, where anything was; `inferred` is what its waits and its stages say.
+/// What was taken from this path, where anything was; `inferred` is what its waits and its stages say, `shown` what it
+/// showed from within.
 pub(super) fn measured(
     prediction: &Prediction,
     figures: &Figures,
     twins: &[SlowTwin],
+    shown: &Judgement,
     inferred: impl FnOnce() -> (Verdict, Bottleneck),
 ) -> Option<Measured> {
     let path = figures.path(prediction.protocol)?;
@@ -47,17 +49,30 @@ pub(super) fn measured(
             if shared.is_some() {
                 limit.kind = LimitKind::Controller;
             }
+            let held =
+                shown.limit().filter(|shown| limit.kind == LimitKind::Pipeline && holds_streams(shown));
+            limit.kind = held.map_or(limit.kind, Limit::kind);
+            let held = held.map(|held| format!("What holds each stream: {}.", held.clause(false)));
             // Of what is slower than its like nothing is to be bought.
             let unlike = twins.iter().find(|twin| limit.ids.contains(&twin.id)).map(SlowTwin::sentence);
             let (headroom, gain) = headroom(prediction, &limit, path.bytes_per_second).unzip();
             let sentence = found.sentence.clone();
-            let sentences =
-                flow.into_iter().chain([sentence]).chain(shared).chain(unlike.or(headroom)).collect();
+            let sentences = flow
+                .into_iter()
+                .chain([sentence])
+                .chain(shared.or(held))
+                .chain(unlike.or(headroom))
+                .collect();
             (limit.verdict, Bottleneck::new(limit.kind, limit.ids, sentences, gain.unwrap_or(0.0)))
         }
         None => found.beside(inferred(), flow),
     };
     Some(Measured { verdict, bottleneck, shares: found.shares })
+}
+
+/// More streams raise the flow because each has a window, or losses, of its own.
+fn holds_streams(limit: &Limit) -> bool {
+    matches!(limit.kind(), LimitKind::Window | LimitKind::Loss)
 }
 
 /// What a byte of each resource cost the CPUs of this host while nothing else was moved, in nanoseconds.

@@ -28,8 +28,8 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Bound, Goal, Plan};
 use linerate_model::shares::is_receiver_cpus;
-use linerate_model::verdict::Limit;
 use linerate_model::verdict::thresholds::OTHERS_LIMIT;
+use linerate_model::verdict::{Limit, LimitKind, full_of_interrupts};
 use predict::{Prediction, predict};
 pub use product::*;
 pub(crate) use transfer::transfer_diagnosis;
@@ -60,7 +60,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 let inferred = bottleneck::bottleneck(prediction, plan, &figures, &judged, &twins);
                 (judged.verdict, experiment::with_reason(inferred, prediction, &figures))
             };
-            let measured = experiment::measured(prediction, &figures, &twins, inferred);
+            let measured = experiment::measured(prediction, &figures, &twins, &judged.path, inferred);
             let shares = measured.as_ref().map(|measured| measured.shares.clone()).unwrap_or_default();
             // What is taken from a NIC goes through what nothing is taken from, too.
             let takes_receiver =
@@ -72,6 +72,11 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
                 Some(Limit::ReceiverRateLimit { .. } | Limit::ReceiverInterrupts { .. }) => true,
                 limit => matches!(limit, Some(Limit::Quota { .. } | Limit::Steal { .. })),
             };
+            // Interrupts, from which no thread takes, work on what a taker sends as on the flow.
+            let interrupts =
+                figures.path(prediction.protocol).map(|path| full_of_interrupts(&path.cpu_by_core));
+            let is_nic = measured.as_ref().is_some_and(|it| it.bottleneck.kind == LimitKind::Nic);
+            let is_untaken = is_untaken || is_nic && interrupts.flatten().is_some();
             // What other programs took of the limit is what the flow lacks; of anything else it does not matter.
             let is_own =
                 |limit: &Bottleneck| judged.others_of(limit).is_none_or(|share| share < OTHERS_LIMIT);

@@ -2,11 +2,11 @@
 
 use super::lab::{Case, Lab};
 use super::{UNSHAPED, idle_worker};
-use crate::diagnose::ProtocolDiagnosis;
-use crate::measure::{Measurement, Stage, WorkerResult};
+use crate::diagnose::{Bottleneck, ProtocolDiagnosis};
+use crate::measure::{LimitedBy, Measurement, Stage, WorkerResult};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::ResourceKind;
-use linerate_model::shares::{ShareRecord, TakenResource, TakenUnit};
+use linerate_model::shares::{RaisedSetting, ShareRecord, TakenResource, TakenUnit};
 use linerate_model::verdict::{LimitKind, Verdict};
 use linerate_testing::{experiment, taken_part};
 
@@ -84,6 +84,34 @@ fn a_part_with_room_is_not_named_though_the_stages_predict_it() {
     let sentence = &found.bottleneck.sentence;
     assert_eq!(found.bottleneck.kind, LimitKind::Disk, "{sentence}");
     assert!(sentence.contains("Not measured: disk loop0 (0.00 ± 0.00) moved more"), "{sentence}");
+}
+
+/// What is sent beside the flow is worked on by the same interrupts, of which nothing is taken.
+#[test]
+fn a_share_of_the_nic_is_none_while_a_cpu_is_full_of_interrupts() {
+    let found = diagnosed(super::interrupts::case(), record(0.0, 1.0, 2));
+    assert_eq!(found.bottleneck.kind, LimitKind::Cpu, "{}", found.bottleneck.sentence);
+}
+
+#[test]
+fn more_streams_are_more_windows_where_the_path_showed_a_window() {
+    let mut taken = record(0.0, 0.0, 4);
+    taken.raised = vec![RaisedSetting { id: "reads in flight and streams".into(), from: 8, to: 16 }];
+    for (at, slot) in taken.slots.iter_mut().enumerate().filter(|(at, _)| at / 2 * 7919 % 13 % 2 == at % 2) {
+        (slot.mask, slot.counted.flow[0]) = (slot.mask | 4, slot.counted.flow[0] * (5 + at as u64 % 2) / 4);
+    }
+    let window = super::verdicts::of_tcp(LimitedBy::Window, |worker| {
+        (worker.receiver_limited, worker.round_trip_seconds) = (0.95, 0.01);
+    });
+    for (case, kind) in [(window, LimitKind::Window), (disk_of_300(), LimitKind::Pipeline)] {
+        let Bottleneck { kind: found, sentence, .. } = diagnosed(case, taken.clone()).bottleneck;
+        assert!(
+            found == kind && sentence.contains("streams: 16 instead of 8 raised the flow by "),
+            "{sentence}"
+        );
+        let why = " %. What holds each stream: the receiver's window was full 95 % of the time; it lets ";
+        assert_eq!(sentence.contains(why), kind == LimitKind::Window, "{sentence}");
+    }
 }
 
 /// Sending is 0.6 of what full CPUs do for the flow: it loses as much by what is sent beside it, and the NIC has room.

@@ -10,7 +10,7 @@ use linerate_model::verdict::{LimitKind, Verdict};
 const RATE: f64 = 306.0;
 
 /// Both programs may run on CPU 0 alone; CPU 1 has the interrupts. Beside a cached file it was 94 % busy, elsewhere 98.
-fn case() -> Case {
+pub(super) fn case() -> Case {
     let lab = Lab { disks: vec![8000.0], nics: vec![RATE], receiver: UNSHAPED, ..Lab::default() };
     let mut case = lab.measured();
     case.machine.cpu.allowed = Fact::Known(vec![0]);

@@ -52,7 +52,7 @@ fn full_thread() -> Case {
 }
 
 /// A network that something of TCP limits to 124 MB/s.
-fn of_tcp(by: LimitedBy, change: fn(&mut crate::measure::WorkerResult)) -> Case {
+pub(super) fn of_tcp(by: LimitedBy, change: fn(&mut crate::measure::WorkerResult)) -> Case {
     let mut case = Lab { claimed: Some(1237.5), ..lab(&[200.0; 4], &[123.7]) }.measured();
     for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
         if figure.stage == Stage::Network {
