@@ -14,30 +14,8 @@ const MOST_INTERFACES: usize = 4096;
 const MOST_ADDRESSES: usize = 256;
 
 /// Kinds of interfaces without hardware, as `-d` writes them.
-const VIRTUAL: [&str; 22] = [
-    "veth",
-    "bridge",
-    "bond",
-    "team",
-    "vlan",
-    "macvlan",
-    "macvtap",
-    "ipvlan",
-    "dummy",
-    "ifb",
-    "tun",
-    "vxlan",
-    "geneve",
-    "gre",
-    "gretap",
-    "ipip",
-    "sit",
-    "vrf",
-    "wireguard",
-    "vcan",
-    "netkit",
-    "openvswitch",
-];
+const VIRTUAL: &str = "veth bridge bond team vlan macvlan macvtap ipvlan dummy ifb tun vxlan geneve gre gretap ipip sit vrf \
+    wireguard vcan netkit openvswitch";
 
 /// Interfaces in the order of their names.
 pub(super) fn from_ip(text: &str) -> Option<Machine> {
@@ -98,7 +76,7 @@ fn detail(line: &str, nic: &mut Nic) {
             });
             nic.addresses.extend(assigned);
         }
-        Some(kind) if VIRTUAL.contains(&kind) && nic.driver.known().is_none() => {
+        Some(kind) if VIRTUAL.split(' ').any(|known| known == kind) && nic.driver.known().is_none() => {
             nic.driver = Fact::Known(kind.to_string());
         }
         _ => {}

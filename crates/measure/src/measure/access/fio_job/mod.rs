@@ -292,57 +292,17 @@ pub const FIO_KEYS: [FioKey; 52] = [
 ];
 
 /// What changes nothing here: how fio makes its data and its random numbers, batches its calls, counts and prints.
-const NO_EFFECT: [&str; 45] = [
-    "randrepeat",
-    "norandommap",
-    "softrandommap",
-    "random_generator",
-    "refill_buffers",
-    "scramble_buffers",
-    "zero_buffers",
-    "overwrite",
-    "fallocate",
-    "create_on_open",
-    "create_serialize",
-    "unlink",
-    "file_service_type",
-    "openfiles",
-    "iodepth_batch",
-    "iodepth_batch_submit",
-    "iodepth_batch_complete",
-    "iodepth_batch_complete_min",
-    "iodepth_batch_complete_max",
-    "iodepth_low",
-    "userspace_reap",
-    "gtod_reduce",
-    "disable_lat",
-    "disable_clat",
-    "disable_slat",
-    "disable_bw_measurement",
-    "clocksource",
-    "percentile_list",
-    "clat_percentiles",
-    "lat_percentiles",
-    "bwavgtime",
-    "iopsavgtime",
-    "log_avg_msec",
-    "eta",
-    "eta-newline",
-    "thinktime_blocks",
-    "per_job_logs",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "log_offset",
-    "new_group",
-    "registerfiles",
-    "fixedbufs",
-    "nonvectored",
-];
+const NO_EFFECT: &str = "randrepeat norandommap softrandommap random_generator refill_buffers scramble_buffers zero_buffers \
+    overwrite fallocate create_on_open create_serialize unlink file_service_type openfiles iodepth_batch \
+    iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min iodepth_batch_complete_max \
+    iodepth_low userspace_reap gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement \
+    clocksource percentile_list clat_percentiles lat_percentiles bwavgtime iopsavgtime log_avg_msec eta \
+    eta-newline thinktime_blocks per_job_logs write_bw_log write_lat_log write_iops_log log_offset \
+    new_group registerfiles fixedbufs nonvectored";
 
 /// It changes nothing here with this value.
 fn has_no_effect(name: &str, value: Option<&str>) -> bool {
-    NO_EFFECT.contains(&name) || OFF_AT_0.contains(&name) && value == Some("0")
+    NO_EFFECT.split(' ').any(|known| known == name) || OFF_AT_0.contains(&name) && value == Some("0")
 }
 
 fn find_key(name: &str) -> Option<&'static FioKey> {
