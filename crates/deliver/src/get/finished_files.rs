@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -30,7 +31,6 @@ pub(super) struct LandedFile {
     pub(super) wanted: WantedFile,
     pub(super) part: PartFile,
     pub(super) bytes: u64,
-    pub(super) kept: u64,
     pub(super) modified: Option<u64>,
     /// What its content was compared by as it came.
     pub(super) verified: Option<&'static str>,
@@ -107,6 +107,12 @@ impl FinishedFiles {
         Ok(true)
     }
 
+    /// Where files should be that did not come: another may be there.
+    pub(super) fn failed_places(&self) -> BTreeSet<PathBuf> {
+        let reports = lock(&self.reports);
+        reports.iter().filter(|file| file.error.is_some()).map(|file| file.path.clone()).collect()
+    }
+
     /// A link was made, or was there.
     pub(super) fn link_made(&self, wanted: &WantedFile, is_new: bool) {
         let outcome = if is_new { TransferOutcome::Fetched } else { TransferOutcome::AlreadyThere };
@@ -162,7 +168,6 @@ impl FinishedFiles {
                     let verified = [verified, file.verified.map(String::from)];
                     self.report(TransferFile {
                         bytes: file.bytes,
-                        kept_bytes: file.kept,
                         seconds: clock::since(file.begun).as_secs_f64(),
                         verified: verified.into_iter().flatten().collect(),
                         ..report_of(&file.wanted, TransferOutcome::Fetched)

@@ -108,6 +108,17 @@ fn modes_times_links_holes_and_second_names_arrive_both_ways() {
 }
 
 #[test]
+fn a_second_name_of_a_file_that_did_not_come_is_not_made_of_what_is_there() {
+    let pair = CopyPair::new();
+    set(&pair.here);
+    fs::create_dir_all(pair.there.join("to/set")).expect("folders");
+    fs::write(pair.there.join("to/set/large"), "another").expect("written");
+    let ended = pair.ends(&["set", "@to/", "--archive"]);
+    ended.gives(1).mentions(&["there is a file already", "set/large, of which it is another name, did not come"]);
+    assert!(!pair.there.join("to/set/open/again").exists(), "{ended}");
+}
+
+#[test]
 fn extended_attributes_and_owners_arrive_where_they_can_be_set() {
     let pair = CopyPair::new();
     fs::create_dir(pair.here.join("set")).expect("a folder");
