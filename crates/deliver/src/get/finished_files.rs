@@ -4,7 +4,7 @@ use super::part::PartFile;
 use super::plan::WantedFile;
 use super::transfer::FileTransfer;
 use crate::archived::AttributeFailures;
-use crate::blocks::HASH;
+use crate::blocks::{FileId, HASH};
 use crate::client::TransferError;
 use crate::http::url::HttpUrl;
 use linerate_measure::run::{TransferFile, TransferOutcome};
@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -83,8 +82,7 @@ impl FinishedFiles {
         if takes_place && !self.keeps_same {
             return Ok(false);
         }
-        let time = modified.and_then(|seconds| i64::try_from(seconds).ok());
-        let same = there.is_file() && there.len() == bytes && time == Some(there.mtime());
+        let same = there.is_file() && there.len() == bytes && modified == Some(FileId::new(&there).seconds());
         let right = || match &self.sha256 {
             None => Ok(true),
             Some(wanted) => {
