@@ -116,7 +116,7 @@ fn a_second_name_of_a_file_that_did_not_come_is_not_made_of_what_is_there() {
     fs::create_dir_all(pair.there.join("to/set")).expect("folders");
     fs::write(pair.there.join("to/set/large"), "another").expect("written");
     let ended = pair.ends(&["set", "@to/", "--archive"]);
-    ended.gives(1).mentions(&["there is a file already", "set/large, of which it is another name, did not come"]);
+    ended.gives(1).mentions(&["a file already", "set/large, of which it is another name, did not come"]);
     assert!(!pair.there.join("to/set/open/again").exists(), "{ended}");
 }
 
