@@ -192,6 +192,11 @@ impl FileId {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
+
+    /// When the content was changed last, as HTTP has it: seconds since 1970; 0 before.
+    pub(crate) fn seconds(&self) -> u64 {
+        u64::try_from(self.modified.0).unwrap_or(0)
+    }
 }
 
 #[cfg(test)]

@@ -163,19 +163,21 @@ mod tests {
     use linerate_model::verdict::LimitKind;
     use std::sync::Mutex;
 
+    /// One that fetches.
+    fn watched<'a>(
+        streams: &'a [StreamTally],
+        there: &'a AtomicU64,
+        (sockets, server): &'a (FlowSockets, ServerFacts),
+    ) -> WatchedTransfer<'a> {
+        WatchedTransfer { stage: Stage::Get, paths: &[], streams, sockets, rate_limit: None, server, there }
+    }
+
     /// One stream in the middle of a piece that waits for its server all the time.
     #[test]
     fn what_limits_is_said_in_the_middle_of_a_piece() {
         let (streams, there) = ([StreamTally::default()], AtomicU64::new(0));
-        let watched = WatchedTransfer {
-            stage: Stage::Get,
-            paths: &["/nonexistent".into()],
-            streams: &streams,
-            sockets: &FlowSockets::default(),
-            rate_limit: None,
-            server: &ServerFacts::new(false),
-            there: &there,
-        };
+        let facts = (FlowSockets::default(), ServerFacts::new(false));
+        let watched = watched(&streams, &there, &facts);
         let lines = Mutex::new(Vec::new());
         let show = |line: &TransferProgress| lines.lock().expect("no panic").push(line.clone());
         let watch =
@@ -206,16 +208,8 @@ mod tests {
 
     #[test]
     fn work_that_panics_ends_the_lines_of_progress() {
-        let there = AtomicU64::new(0);
-        let watched = WatchedTransfer {
-            stage: Stage::Get,
-            paths: &[],
-            streams: &[],
-            sockets: &FlowSockets::default(),
-            rate_limit: None,
-            server: &ServerFacts::new(false),
-            there: &there,
-        };
+        let (there, facts) = (AtomicU64::new(0), (FlowSockets::default(), ServerFacts::new(false)));
+        let watched = watched(&[], &there, &facts);
         let watch = ProgressWatch { every: Duration::from_millis(10), total_bytes: Some(1), show: &|_| {} };
         let work = || watched.shown(Some(&watch), || panic!("as a bug would"));
         // It returns at all: a hang is what this is about.
@@ -225,16 +219,8 @@ mod tests {
 
     #[test]
     fn without_anyone_who_looks_there_is_no_thread() {
-        let there = AtomicU64::new(0);
-        let watched = WatchedTransfer {
-            stage: Stage::Put,
-            paths: &[],
-            streams: &[],
-            sockets: &FlowSockets::default(),
-            rate_limit: None,
-            server: &ServerFacts::new(false),
-            there: &there,
-        };
+        let (there, facts) = (AtomicU64::new(0), (FlowSockets::default(), ServerFacts::new(false)));
+        let watched = watched(&[], &there, &facts);
         assert_eq!(watched.shown(None, || std::thread::current().id()), std::thread::current().id());
     }
 }

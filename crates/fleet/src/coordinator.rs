@@ -109,8 +109,8 @@ fn open(spec: &FleetSpec) -> Result<(TcpListener, Vec<String>), FleetError> {
             let text =
                 if text.contains(':') { text.clone() } else { format!("{text}:{DEFAULT_COORDINATOR_PORT}") };
             let resolved = text.to_socket_addrs().ok().and_then(|mut all| all.next());
-            let port = resolved.ok_or(FleetError::NoAddress)?.port();
-            (port, Some(text))
+            let unknown = || FleetError::UnknownCoordinator { text: text.clone() };
+            (resolved.ok_or_else(unknown)?.port(), Some(text))
         }
         None if in_job && spec.rendezvous.is_none() => (DEFAULT_COORDINATOR_PORT, None),
         None => (0, None),

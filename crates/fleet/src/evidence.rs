@@ -161,9 +161,10 @@ fn other_mtu(result: &FleetResult, member: &FleetMember) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::cell;
     use linerate_facts::fact::Fact;
     use linerate_machine::probe::{Machine, Nic};
-    use linerate_measure::run::fleet::{FleetCell, FleetWindow, HostLoad};
+    use linerate_measure::run::fleet::{FleetWindow, HostLoad};
 
     /// Four members, of which h3 receives while its load is this.
     fn result(load: HostLoad) -> FleetResult {
@@ -188,12 +189,7 @@ mod tests {
             });
             let window = usize::from(number);
             let name = format!("h{number}");
-            result.cells.push(FleetCell {
-                from: "h9".into(),
-                to: name.clone(),
-                window,
-                ..FleetCell::default()
-            });
+            result.cells.push(cell(window, "h9", &name, None));
             let load = if number == 3 { load.clone() } else { HostLoad { busy: 0.1, ..busiest(0.2, 0.1) } };
             result.hosts.push(FleetHost { member: name, window, load });
         }

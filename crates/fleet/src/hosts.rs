@@ -48,12 +48,10 @@ pub fn parse_hostfile(text: &str) -> Result<Vec<String>, HostListError> {
     for line in text.trim_start_matches('\u{feff}').lines() {
         let line = line.split('#').next().unwrap_or_default();
         let Some(word) = line.split_whitespace().next() else { continue };
-        let word = match word.rsplit_once(':') {
-            Some((host, slots)) if !host.contains(':') && slots.bytes().all(|byte| byte.is_ascii_digit()) => {
-                host
-            }
-            _ => word,
+        let has_slots = |(host, slots): &(&str, &str)| {
+            !host.contains(':') && slots.bytes().all(|byte| byte.is_ascii_digit())
         };
+        let word = word.rsplit_once(':').filter(has_slots).map_or(word, |(host, _)| host);
         hosts.extend(expand(word)?);
         if hosts.len() > MOST_HOSTS {
             return Err(HostListError::TooMany);

@@ -132,6 +132,7 @@ pub(crate) fn incast_sentence(sinks: &[IncastSink]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::cell;
     use linerate_measure::run::fleet::{FleetWindow, FlowFigures};
 
     /// One sink; each step is senders, what each of them gets, the share that is sent again, p99.
@@ -145,18 +146,9 @@ mod tests {
                 ..FleetWindow::default()
             });
             for sender in 0..*senders {
-                result.cells.push(FleetCell {
-                    from: format!("h{}", sender + 2),
-                    to: "h1".into(),
-                    window: number,
-                    figures: FlowFigures {
-                        bytes_per_second: Some(*rate),
-                        retransmitted_share: Some(*share),
-                        p99_seconds: Some(*p99),
-                        ..FlowFigures::default()
-                    },
-                    ..FleetCell::default()
-                });
+                let mut cell = cell(number, &format!("h{}", sender + 2), "h1", Some(*rate));
+                (cell.figures.retransmitted_share, cell.figures.p99_seconds) = (Some(*share), Some(*p99));
+                result.cells.push(cell);
             }
         }
         result

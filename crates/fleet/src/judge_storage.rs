@@ -10,7 +10,7 @@ use linerate_measure::run::fleet::{
     DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetResult, FleetVerdict, SlowMember,
 };
 use linerate_model::alike::{AlikeFigure, Slower, median, slower};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One source of one member in one direction: the median of its windows.
 struct DiskFigure<'a> {
@@ -179,9 +179,10 @@ pub(crate) fn judge_storage(result: &FleetResult) -> FleetVerdict {
         format!("{} {does} {:.2} of what follows from it alone{why}", worst.name, worst.ratio)
     }));
     parts.extend(disks.first().map(slow_words));
-    let mut others: Vec<String> =
-        members.iter().skip(1).chain(disks.iter().skip(1)).map(|slow| slow.name.clone()).collect();
-    others.dedup();
+    let named = [members.first(), disks.first()].map(|slow| slow.map(|slow| &slow.name));
+    let others = members.iter().chain(&disks).filter(|slow| !named.contains(&Some(&slow.name)));
+    let others: BTreeSet<String> = others.map(|slow| slow.name.clone()).collect();
+    let others = Vec::from_iter(others);
     if !others.is_empty() {
         parts.push(format!("slow as well: {}", listed(&others)));
     }
@@ -233,7 +234,8 @@ fn slow_members(result: &FleetResult, cells: &[&FleetCell]) -> Vec<SlowMember> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_measure::run::fleet::{FleetLimit, FleetMember, FleetWindow, FlowFigures, FlowLimitKind};
+    use crate::tests::{cell, member};
+    use linerate_measure::run::fleet::{FleetLimit, FleetWindow, FlowLimitKind};
     use linerate_testing::Dice;
 
     fn disks_read(
@@ -291,19 +293,11 @@ mod tests {
     /// Two servers and three clients; `rate` of each flow by what was predicted, 100.
     fn served(rate: impl Fn(&str, &str) -> f64) -> FleetResult {
         let mut result = FleetResult { servers: vec!["s1".into(), "s2".into()], ..FleetResult::default() };
-        result.members = ["s1", "s2", "c1", "c2", "c3"]
-            .map(|name| FleetMember { name: name.into(), ..FleetMember::default() })
-            .to_vec();
+        result.members = ["s1", "s2", "c1", "c2", "c3"].map(member).to_vec();
         for from in ["s1", "s2"] {
             for to in ["c1", "c2", "c3"] {
-                let bytes_per_second = Some(rate(from, to));
-                result.cells.push(FleetCell {
-                    from: from.into(),
-                    to: to.into(),
-                    predicted_bytes_per_second: Some(100.0),
-                    figures: FlowFigures { bytes_per_second, ..FlowFigures::default() },
-                    ..FleetCell::default()
-                });
+                let carried = cell(0, from, to, Some(rate(from, to)));
+                result.cells.push(FleetCell { predicted_bytes_per_second: Some(100.0), ..carried });
             }
         }
         result.windows.push(FleetWindow {
@@ -330,13 +324,26 @@ mod tests {
     #[test]
     fn a_client_that_takes_less_is_named() {
         let verdict = judge_storage(&served(|_, to| if to == "c3" { 40.0 } else { 98.0 }));
-        assert!(
-            verdict.sentence.contains("c3 takes 0.40 of what follows from it alone"),
-            "{}",
-            verdict.sentence
-        );
+        assert!(verdict.sentence.contains("c3 takes 0.40 of what follows from it alone"), "{verdict:?}");
         assert_eq!(verdict.members.len(), 1, "{:?}", verdict.members);
         assert_eq!((verdict.members[0].pairs, verdict.members[0].pairs_measured), (2, 2));
+    }
+
+    #[test]
+    fn a_server_whose_disks_are_slow_as_well_is_named_once() {
+        let mut result = served(|_, _| 98.0);
+        result.members.extend((3..=8).map(|number| member(format!("s{number}"))));
+        let both = |number| [(number, DiskDirection::Read), (number, DiskDirection::Write)];
+        for (number, direction) in (1..=8_u8).flat_map(both) {
+            let rate = if number > 2 { 100e6 } else { 40e6 };
+            let (member, bytes_per_second) = (format!("s{number}"), Some(rate + f64::from(number)));
+            result.disks.push(FleetDisk { member, direction, bytes_per_second, ..FleetDisk::default() });
+        }
+        let sentence = judge_storage(&result).sentence;
+        assert!(
+            sentence.contains("s1 reads at 0.40") && sentence.ends_with("slow as well: s2"),
+            "{sentence}"
+        );
     }
 
     #[test]

@@ -228,21 +228,18 @@ fn bottlenecks(links_of: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> Ve
 mod tests {
     use super::*;
     use crate::schedule::FlowEnds;
-    use linerate_measure::run::fleet::{FleetCell, FleetRack, FleetWindow, FlowFigures};
+    use crate::tests::{cell, member};
+    use linerate_measure::run::fleet::{FleetRack, FleetWindow};
     use proptest::prelude::*;
 
     /// Four members, each of which sent 100 and received 80 alone.
     fn measured(limit: Option<f64>, alone: f64) -> FleetResult {
         let mut result = FleetResult { rate_limit_bytes_per_second: limit, ..FleetResult::default() };
-        result.members = (1..=4)
-            .map(|number| FleetMember { name: format!("h{number}"), ..FleetMember::default() })
-            .collect();
+        result.members = (1..=4).map(|number| member(format!("h{number}"))).collect();
         result.windows.push(FleetWindow { flows: 4, alone: true, ..FleetWindow::default() });
         for from in 0..4 {
-            let name = |number: usize| result.members[number % 4].name.clone();
-            let (from, to) = (name(from), name(from + 1));
-            let figures = FlowFigures { bytes_per_second: Some(alone), ..FlowFigures::default() };
-            result.cells.push(FleetCell { from, to, figures, ..FleetCell::default() });
+            let name = |number: usize| &result.members[number % 4].name;
+            result.cells.push(cell(0, name(from), name(from + 1), Some(alone)));
         }
         result
     }

@@ -60,20 +60,15 @@ fn sources(fleet: &FleetResult) -> Vec<Measurement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_measure::run::fleet::{FleetCell, FleetDisk, FleetMember, FleetWindow, FlowFigures};
+    use crate::tests::{cell, member};
+    use linerate_measure::run::fleet::{FleetDisk, FleetWindow};
 
     #[test]
     fn each_flow_and_each_source_is_one_measurement() {
-        let member = |name: &str| FleetMember { name: name.into(), ..FleetMember::default() };
-        let cell = |rate: f64| FleetCell {
-            from: "h1".into(),
-            to: "h2".into(),
-            figures: FlowFigures {
-                bytes_per_second: Some(rate),
-                samples: vec![rate - 1.0, rate + 1.0],
-                ..FlowFigures::default()
-            },
-            ..FleetCell::default()
+        let cell = |rate: f64| {
+            let mut cell = cell(0, "h1", "h2", Some(rate));
+            cell.figures.samples = vec![rate - 1.0, rate + 1.0];
+            cell
         };
         let disk = |rate: f64| FleetDisk {
             member: "h1".into(),

@@ -128,6 +128,8 @@ pub enum FleetError {
         "the coordinator has no address that members could connect to; name one with --coordinator HOST:PORT"
     )]
     NoAddress,
+    #[error("--coordinator {text}: no address is found for it here; write HOST:PORT, or [IPV6]:PORT")]
+    UnknownCoordinator { text: String },
     #[error("the file {} for the rendezvous cannot be written: {error}; name one that all hosts share", file.display())]
     Rendezvous { file: PathBuf, error: std::io::Error },
     #[error("{joined} of {expected} members came within {seconds:.0} s, and two at least are needed; {why}")]

@@ -179,16 +179,14 @@ fn rack_sentence(pairs: &[RackPair]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fabric::parse_rack;
+    use crate::tests::{cell, member};
     use linerate_facts::usage::CoreUse;
-    use linerate_measure::run::fleet::{
-        FleetCell, FleetHost, FleetMember, FleetWindow, FlowFigures, HostLoad,
-    };
+    use linerate_measure::run::fleet::{FleetHost, HostLoad};
 
     /// Five hosts, each pair in a window of its own, of which h3 receives a third with its CPU full; `pair` runs at half.
     fn result(pair: (&str, &str), full: &[&str]) -> FleetResult {
         let names = ["h1", "h2", "h3", "h4", "h5"];
-        let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
-        let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
+        let mut result = FleetResult { members: names.map(member).to_vec(), ..FleetResult::default() };
         for (from, to) in names.iter().flat_map(|from| names.map(|to| (*from, to))) {
             if from == to {
                 continue;
@@ -201,13 +199,7 @@ mod tests {
                 let load = HostLoad { cpus: 2, busiest, ..HostLoad::default() };
                 result.hosts.push(FleetHost { member: member.into(), window: result.windows.len(), load });
             }
-            result.cells.push(FleetCell {
-                from: from.into(),
-                to: to.into(),
-                window: result.windows.len(),
-                figures: FlowFigures { bytes_per_second: Some(rate), ..FlowFigures::default() },
-                ..FleetCell::default()
-            });
+            result.cells.push(cell(result.windows.len(), from, to, Some(rate)));
             result.windows.push(FleetWindow { flows: 1, bytes_per_second: rate, ..FleetWindow::default() });
         }
         result
@@ -242,9 +234,7 @@ mod tests {
             windows: vec![FleetWindow::default()],
             ..FleetResult::default()
         };
-        result.members = (1..=4)
-            .map(|number| FleetMember { name: format!("h{number}"), ..FleetMember::default() })
-            .collect();
+        result.members = (1..=4).map(|number| member(format!("h{number}"))).collect();
         // Of one way the declared uplink is expected to take half, and takes two thirds.
         for (from, to, rate, share) in [
             ("h1", "h3", 40.0, 0.6),
@@ -253,12 +243,9 @@ mod tests {
             ("h4", "h2", 100.0, 1.0),
         ] {
             result.cells.push(FleetCell {
-                from: from.into(),
-                to: to.into(),
                 predicted_bytes_per_second: Some(120.0 * share),
                 fabric_share: Some(share),
-                figures: FlowFigures { bytes_per_second: Some(rate), ..FlowFigures::default() },
-                ..FleetCell::default()
+                ..cell(0, from, to, Some(rate))
             });
         }
         let pairs = rack_pairs(&result);

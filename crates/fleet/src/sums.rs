@@ -116,7 +116,7 @@ pub(crate) fn shared_words<'a>(windows: impl Iterator<Item = &'a FleetWindow>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_measure::run::fleet::{FleetMember, FlowFigures};
+    use crate::tests::{cell, member};
 
     /// What flows of a window carry, by their ends.
     type Rates<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
@@ -124,8 +124,7 @@ mod tests {
     /// Three hosts, each to both others, in windows whose flows carry `rate`; 50 is the fair share of each.
     fn result(rate: &[Rates<'_>]) -> FleetResult {
         let names = ["h1", "h2", "h3"];
-        let members = names.map(|name| FleetMember { name: name.into(), ..FleetMember::default() });
-        let mut result = FleetResult { members: members.to_vec(), ..FleetResult::default() };
+        let mut result = FleetResult { members: names.map(member).to_vec(), ..FleetResult::default() };
         for (window, rate) in rate.iter().enumerate() {
             let mut rates = Vec::new();
             for (from, to) in names.iter().flat_map(|from| names.map(|to| (*from, to))) {
@@ -133,14 +132,8 @@ mod tests {
                     continue;
                 }
                 rates.extend(rate(from, to));
-                result.cells.push(FleetCell {
-                    from: from.into(),
-                    to: to.into(),
-                    window,
-                    predicted_bytes_per_second: Some(50.0),
-                    figures: FlowFigures { bytes_per_second: rate(from, to), ..FlowFigures::default() },
-                    ..FleetCell::default()
-                });
+                let carried = cell(window, from, to, rate(from, to));
+                result.cells.push(FleetCell { predicted_bytes_per_second: Some(50.0), ..carried });
             }
             let single_flows = range(rates.into_iter());
             result.windows.push(FleetWindow { flows: 6, single_flows, ..FleetWindow::default() });

@@ -9,7 +9,9 @@ use crate::protocol::{DiskReport, FlowReport, MemberHello, MemberReply, MemberRe
 use crate::rounds::measure;
 use crate::spec::{FleetError, FleetEvent, FleetSpec, FleetStart, JoinError};
 use linerate_facts::random::Random;
-use linerate_measure::run::fleet::{FleetPattern, FleetResult, FlowFigures, HostLoad};
+use linerate_measure::run::fleet::{
+    FleetCell, FleetMember, FleetPattern, FleetResult, FlowFigures, HostLoad,
+};
 use linerate_system::clock;
 use linerate_system::clock::simulated::SimulatedClock;
 use linerate_system::stop::Stop;
@@ -35,6 +37,17 @@ pub(crate) enum PlantedBug {
     AnyFigure,
     /// The time of a standstill counts.
     StandstillCounts,
+}
+
+/// A member of which only the name matters.
+pub(crate) fn member(name: impl Into<String>) -> FleetMember {
+    FleetMember { name: name.into(), ..FleetMember::default() }
+}
+
+/// What a flow carried in a window.
+pub(crate) fn cell(window: usize, from: &str, to: &str, bytes_per_second: Option<f64>) -> FleetCell {
+    let figures = FlowFigures { bytes_per_second, ..FlowFigures::default() };
+    FleetCell { from: from.into(), to: to.into(), window, figures, ..FleetCell::default() }
 }
 
 /// Runs of this test, of which a fifth is drawn, and how many a minute there are on one core at least.

@@ -2,9 +2,12 @@
 //! listen on.
 
 use linerate_facts::failure::Failure;
+use linerate_system::clock;
+use linerate_system::stop::{STOP_CHECK, Stop};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -93,7 +96,7 @@ pub(crate) fn to_connect(text: &str, default_port: u16) -> Result<(String, u16),
 pub fn resolve_named(option: &str, text: &str, default_port: u16) -> Result<SocketAddr, Failure> {
     let (host, port) =
         to_connect(text, default_port).map_err(|why| Failure::Usage(format!("{option} {why}")))?;
-    resolve_host(&host, port).map_err(|why| {
+    resolve_host(&host, port, &Stop::new()).map_err(|why| {
         Failure::Lacks(format!(
             "{option} {text}: {host} has no address: {why}; check the name, or give its address"
         ))
@@ -149,26 +152,33 @@ pub enum ResolveError {
 }
 
 /// The address of a host; a name is looked up.
-pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ResolveError> {
-    resolve_all(host, port)?.into_iter().next().ok_or(ResolveError::NoAddress)
+pub(crate) fn resolve_host(host: &str, port: u16, stop: &Stop) -> Result<SocketAddr, ResolveError> {
+    resolve_all(host, port, stop)?.into_iter().next().ok_or(ResolveError::NoAddress)
 }
 
-/// All addresses of a host, at least one, in the resolver's order; a name is looked up.
-pub fn resolve_all(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+/// All addresses of a host, at least one, in the resolver's order; a name is looked up, unless `stop` ends that.
+pub fn resolve_all(host: &str, port: u16, stop: &Stop) -> Result<Vec<SocketAddr>, ResolveError> {
+    let question = (host.to_string(), port);
     match host.parse::<IpAddr>() {
         Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
-        Err(_) => look_up(host, port),
+        Err(_) => look_up(move || question.to_socket_addrs().map(Iterator::collect), stop),
     }
 }
 
 /// Asks the resolver on a thread of its own, because it has no timeout that we could set.
-fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
-    let (sender, answer) = std::sync::mpsc::channel::<io::Result<Vec<SocketAddr>>>();
-    let question = (host.to_string(), port);
-    std::thread::Builder::new().name("resolver".into()).spawn(move || {
-        let _ = sender.send(question.to_socket_addrs().map(Iterator::collect));
-    })?;
-    let found = answer.recv_timeout(RESOLVE).map_err(|_| ResolveError::Silent)??;
+fn look_up(
+    ask: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    stop: &Stop,
+) -> Result<Vec<SocketAddr>, ResolveError> {
+    let (sender, answer) = std::sync::mpsc::channel();
+    std::thread::Builder::new().name("resolver".into()).spawn(move || drop(sender.send(ask())))?;
+    let until = clock::now() + RESOLVE;
+    let found = loop {
+        match answer.recv_timeout(STOP_CHECK) {
+            Err(RecvTimeoutError::Timeout) if clock::now() < until && !stop.is_ended() => {}
+            answered => break answered.map_err(|_| ResolveError::Silent)??,
+        }
+    };
     if found.is_empty() { Err(ResolveError::NoAddress) } else { Ok(found) }
 }
 
@@ -217,6 +227,18 @@ mod tests {
         let name = "x".repeat(64);
         let failure = peer(&name).expect_err("no such name");
         assert!(matches!(&failure, Failure::Lacks(text) if text.contains(&name)), "{failure}");
+    }
+
+    #[test]
+    fn a_name_server_that_does_not_answer_is_waited_for_until_the_stop() {
+        let (begun, stop) = (clock::now(), Stop::new());
+        stop.end();
+        let silent = || {
+            std::thread::sleep(RESOLVE);
+            Ok(Vec::new())
+        };
+        assert!(matches!(look_up(silent, &stop), Err(ResolveError::Silent)));
+        assert!(clock::since(begun) < RESOLVE / 2, "{:?}", clock::since(begun));
     }
 
     fn listen(text: &str) -> Result<SocketAddr, ListenAddressError> {

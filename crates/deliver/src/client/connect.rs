@@ -63,7 +63,7 @@ pub(super) fn connect(
     if let Some(awaited) = &settings.awaited {
         return opened_by_other_end(settings, url, awaited);
     }
-    settings.book.look_up(url, settings.nic.as_ref())?;
+    settings.look_up(url)?;
     #[cfg(test)]
     if let Some(opened) = connect_without_sockets(settings, url) {
         return opened;

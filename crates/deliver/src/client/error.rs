@@ -124,6 +124,8 @@ pub enum TransferError {
 
 impl TransferError {
     pub(crate) fn broken(url: &HttpUrl, error: io::Error) -> Self {
+        let is_late = error.kind() == io::ErrorKind::WouldBlock;
+        let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
         TransferError::Broken { url: url.to_string(), error }
     }
 
@@ -203,14 +205,12 @@ impl TransferError {
             Broken { .. } | Changed { .. } | CutShort { .. } | Differs { .. } | Interrupted => false,
             OtherCopy { .. } | OtherPart { .. } | OtherSum { .. } | Revoked | Sha256 { .. } => false,
             Stalled { .. } | Swapped { .. } => false,
-            AlreadyThere { .. } | AlwaysBusy { .. } | Blocks { .. } | Busy { .. } | Certificate { .. } => {
-                true
-            }
-            Destination { .. } | Folder { .. } | Listing { .. } | Location { .. } | NoHttp { .. } => true,
-            LongAnswer { .. } | NameTooLong { .. } | NoLength { .. } | NoName { .. } | NoSpace { .. } => true,
-            NotAllowed { .. } | NotFound { .. } | OtherName { .. } | Overloaded { .. } => true,
-            Redirections { .. } | SideFile { .. } | Status { .. } | Store(_) | Tls(_) => true,
-            Packed { .. } | TooDeep { .. } | Unreachable { .. } => true,
+            AlreadyThere { .. } | AlwaysBusy { .. } | Blocks { .. } | Busy { .. } => true,
+            Certificate { .. } | Destination { .. } | Folder { .. } | Listing { .. } => true,
+            Location { .. } | LongAnswer { .. } | NameTooLong { .. } | NoHttp { .. } => true,
+            NoLength { .. } | NoName { .. } | NoSpace { .. } | NotAllowed { .. } | NotFound { .. } => true,
+            OtherName { .. } | Overloaded { .. } | Packed { .. } | Redirections { .. } => true,
+            SideFile { .. } | Status { .. } | Store(_) | Tls(_) | TooDeep { .. } | Unreachable { .. } => true,
         }
     }
 }

@@ -19,6 +19,7 @@ use linerate_system::socket::tcp_info;
 pub(crate) use settings::ClientSettings;
 pub use settings::LocalNic;
 use settings::TakenAddress;
+use socket2::SockRef;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,6 +112,11 @@ impl<'a> HttpConnection<'a> {
     /// So much went out by its socket.
     pub(crate) fn sent_by_socket(&self, bytes: usize) {
         self.route.add(bytes);
+    }
+
+    /// A body follows: the kernel takes a server that reads nothing for some seconds, because its disk is slow, for gone.
+    pub(crate) fn waits_for_reader(&self) {
+        let _ = SockRef::from(self.wire.socket()).set_tcp_user_timeout(Some(self.settings.timeout));
     }
 
     /// As TCP has it.
@@ -344,7 +350,7 @@ impl<'a> HttpConnection<'a> {
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8], url: &HttpUrl) -> Result<(), TransferError> {
-        let (mut rest, begun) = (bytes, clock::now());
+        let (mut rest, mut taken) = (bytes, clock::now());
         loop {
             let written = match rest {
                 // What TLS has taken is not with the kernel yet.
@@ -355,13 +361,12 @@ impl<'a> HttpConnection<'a> {
                 Ok(_) if rest.is_empty() => return Ok(()),
                 Ok(written) => {
                     self.route.add(written);
-                    rest = &rest[written..];
+                    (rest, taken) = (&rest[written..], clock::now());
                 }
-                Err(error) if is_waiting(&error) && clock::since(begun) <= self.settings.timeout => {
-                    self.settings.check_stop()?;
-                }
+                Err(error) if is_waiting(&error) && clock::since(taken) <= self.settings.timeout => {}
                 Err(error) => return Err(TransferError::broken(url, error)),
             }
+            self.settings.check_stop()?;
         }
     }
 }

@@ -111,6 +111,18 @@ impl<'a> ClientSettings<'a> {
         self.tls.get_or_init(|| self.trust.client()).as_ref().map_err(|why| why.clone().into())
     }
 
+    /// Has the addresses of the URL's host in the book; looked up once.
+    pub(super) fn look_up(&self, url: &HttpUrl) -> Result<(), TransferError> {
+        if lock(&self.book.hosts).contains_key(&host_and_port(url)) {
+            return Ok(());
+        }
+        let found = resolve_all(&url.host, url.port, self.stop);
+        self.check_stop()?;
+        let unreachable = |why: String| TransferError::Unreachable { authority: url.authority(), why };
+        self.book.enter(url, &found.map_err(|why| unreachable(why.to_string()))?, self.nic.as_ref());
+        Ok(())
+    }
+
     pub(crate) fn check_stop(&self) -> Result<(), TransferError> {
         if self.stop.is_ended() { Err(TransferError::Interrupted) } else { Ok(()) }
     }
@@ -190,17 +202,6 @@ enum AddressState {
 }
 
 impl AddressBook {
-    /// The addresses of the URL's host; looked up once.
-    pub(super) fn look_up(&self, url: &HttpUrl, nic: Option<&LocalNic>) -> Result<(), TransferError> {
-        if lock(&self.hosts).contains_key(&host_and_port(url)) {
-            return Ok(());
-        }
-        let found = resolve_all(&url.host, url.port)
-            .map_err(|why| TransferError::Unreachable { authority: url.authority(), why: why.to_string() })?;
-        self.enter(url, &found, nic);
-        Ok(())
-    }
-
     pub(super) fn enter(&self, url: &HttpUrl, found: &[SocketAddr], nic: Option<&LocalNic>) {
         let known = |address: &SocketAddr| KnownAddress {
             address: *address,

@@ -77,8 +77,17 @@ impl ArchivedNames {
         failures: &AttributeFailures,
     ) {
         let output = if output.as_os_str().is_empty() { Path::new(".") } else { output };
+        let failed = finished.failed_places();
         for (wanted, link) in &self.links {
-            match make_name(output, wanted, link, replace, failures) {
+            let made = match link {
+                // What has the first name is not this file.
+                LinkTo::File(first) if failed.contains(first) => Err(io::Error::other(format!(
+                    "{}, of which it is another name, did not come",
+                    first.display()
+                ))),
+                _ => make_name(output, wanted, link, replace, failures),
+            };
+            match made {
                 Ok(is_new) => finished.link_made(wanted, is_new),
                 Err(error) => {
                     let path = wanted.destination.clone();
@@ -125,10 +134,7 @@ fn make_name(
     };
     let (folder, name) = in_folder(&wanted.destination)?;
     let place = folder.entry_path(&name);
-    let first = match link {
-        LinkTo::File(first) => Some(in_folder(first)?),
-        LinkTo::Target(_) => None,
-    };
+    let first = if let LinkTo::File(first) = link { Some(in_folder(first)?) } else { None };
     let first = first.as_ref().map(|(folder, name)| folder.entry_path(name));
     let there = std::fs::symlink_metadata(&place).ok();
     let is_made = there.as_ref().is_some_and(|there| match (link, &first) {

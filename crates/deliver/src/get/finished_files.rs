@@ -4,7 +4,7 @@ use super::part::PartFile;
 use super::plan::WantedFile;
 use super::transfer::FileTransfer;
 use crate::archived::AttributeFailures;
-use crate::blocks::HASH;
+use crate::blocks::{FileId, HASH};
 use crate::client::TransferError;
 use crate::http::url::HttpUrl;
 use linerate_measure::run::{TransferFile, TransferOutcome};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -30,7 +30,6 @@ pub(super) struct LandedFile {
     pub(super) wanted: WantedFile,
     pub(super) part: PartFile,
     pub(super) bytes: u64,
-    pub(super) kept: u64,
     pub(super) modified: Option<u64>,
     /// What its content was compared by as it came.
     pub(super) verified: Option<&'static str>,
@@ -83,8 +82,7 @@ impl FinishedFiles {
         if takes_place && !self.keeps_same {
             return Ok(false);
         }
-        let time = modified.and_then(|seconds| i64::try_from(seconds).ok());
-        let same = there.is_file() && there.len() == bytes && time == Some(there.mtime());
+        let same = there.is_file() && there.len() == bytes && modified == Some(FileId::new(&there).seconds());
         let right = || match &self.sha256 {
             None => Ok(true),
             Some(wanted) => {
@@ -105,6 +103,12 @@ impl FinishedFiles {
             ..report_of(wanted, TransferOutcome::AlreadyThere)
         });
         Ok(true)
+    }
+
+    /// Where files should be that did not come: another may be there.
+    pub(super) fn failed_places(&self) -> BTreeSet<PathBuf> {
+        let reports = lock(&self.reports);
+        reports.iter().filter(|file| file.error.is_some()).map(|file| file.path.clone()).collect()
     }
 
     /// A link was made, or was there.
@@ -162,7 +166,6 @@ impl FinishedFiles {
                     let verified = [verified, file.verified.map(String::from)];
                     self.report(TransferFile {
                         bytes: file.bytes,
-                        kept_bytes: file.kept,
                         seconds: clock::since(file.begun).as_secs_f64(),
                         verified: verified.into_iter().flatten().collect(),
                         ..report_of(&file.wanted, TransferOutcome::Fetched)

@@ -20,6 +20,7 @@ pub(crate) mod writer;
 use super::evidence::ServerFacts;
 use super::http::url::name;
 use crate::archived::AttributeFailures;
+use crate::blocks::FileId;
 pub use crate::client::LocalNic;
 use crate::client::{ClientSettings, HttpConnection, TransferError};
 use crate::dialled::AwaitedConnections;
@@ -51,7 +52,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -148,8 +148,8 @@ impl FileSelection {
     pub fn missing(&self) -> impl Iterator<Item = (&Path, u64)> {
         let is_here = |file: &&WantedFile| {
             std::fs::symlink_metadata(&file.destination).is_ok_and(|here| {
-                let modified = u64::try_from(here.mtime()).ok();
-                here.is_file() && Some(here.len()) == file.bytes && modified == file.modified
+                let as_old = Some(FileId::new(&here).seconds()) == file.modified;
+                here.is_file() && Some(here.len()) == file.bytes && as_old
             })
         };
         let missing = self.files.iter().filter(move |file| !is_here(file));

@@ -252,9 +252,11 @@ mod tests {
     use super::*;
     use crate::tls::TlsTrust;
     use linerate_system::stop::Stop;
+    use std::sync::LazyLock;
 
-    fn routes(stop: &Stop, nics: usize, streams: u32) -> Routes<'_> {
-        let settings = ClientSettings::new(stop, Duration::from_secs(1), 1, None, TlsTrust::Host);
+    fn routes(nics: usize, streams: u32) -> Routes<'static> {
+        static STOP: LazyLock<Stop> = LazyLock::new(Stop::new);
+        let settings = ClientSettings::new(&STOP, Duration::from_secs(1), 1, None, TlsTrust::Host);
         let lo = LocalNic::find("127.0.0.1").expect("loopback");
         Routes::new(settings, &vec![lo; nics], streams)
     }
@@ -265,18 +267,16 @@ mod tests {
 
     #[test]
     fn each_nic_has_a_stream_in_turn_and_one_at_least() {
-        let stop = Stop::new();
-        let three = routes(&stop, 3, 2);
+        let three = routes(3, 2);
         assert_eq!((three.streams(), three.of_stream(2)), (3, 2));
-        let two = routes(&stop, 2, 5);
+        let two = routes(2, 5);
         assert_eq!((two.streams_of(0), two.streams_of(1)), (3, 2));
-        assert!(routes(&stop, 0, 4).reports().is_empty());
+        assert!(routes(0, 4).reports().is_empty());
     }
 
     #[test]
     fn a_route_that_brings_nothing_is_left_out_and_the_last_one_never() {
-        let stop = Stop::new();
-        let routes = routes(&stop, 2, 2);
+        let routes = routes(2, 2);
         for failure in 1..=MOST_FAILURES {
             assert!(routes.blames(0, &unreachable(), 0));
             assert_eq!(routes.is_lost(0), failure == MOST_FAILURES, "{failure}");
@@ -289,8 +289,7 @@ mod tests {
 
     #[test]
     fn a_route_that_brings_bytes_between_its_failures_stays() {
-        let stop = Stop::new();
-        let routes = routes(&stop, 2, 2);
+        let routes = routes(2, 2);
         for _ in 0..3 * MOST_FAILURES {
             routes.blames(0, &unreachable(), SOMETHING_BYTES);
         }
@@ -302,8 +301,7 @@ mod tests {
 
     #[test]
     fn failures_with_successes_between_them_are_not_in_a_row() {
-        let stop = Stop::new();
-        let routes = routes(&stop, 2, 2);
+        let routes = routes(2, 2);
         for _ in 0..3 * MOST_FAILURES {
             assert!(routes.blames(0, &unreachable(), 0) && routes.failures(0) == 1);
             routes.succeeded(0);
@@ -313,8 +311,7 @@ mod tests {
 
     #[test]
     fn streams_of_a_lost_route_go_over_to_the_one_with_the_fewest() {
-        let stop = Stop::new();
-        let routes = routes(&stop, 3, 4);
+        let routes = routes(3, 4);
         assert_eq!((routes.streams_of(0), routes.streams_of(1), routes.streams_of(2)), (2, 1, 1));
         (0..MOST_FAILURES).for_each(|_| assert!(routes.blames(1, &unreachable(), 0)));
         assert!(routes.is_lost(1));
@@ -325,9 +322,8 @@ mod tests {
 
     #[test]
     fn a_stream_takes_its_share_by_the_rate_of_its_nic() {
-        let stop = Stop::new();
-        assert_eq!(routes(&stop, 1, 4).share(0), Some(0.25), "one NIC: all alike");
-        let two = routes(&stop, 2, 2);
+        assert_eq!(routes(1, 4).share(0), Some(0.25), "one NIC: all alike");
+        let two = routes(2, 2);
         assert_eq!(two.share(0), None, "nobody knows yet");
         two.add_bytes(0, 1_000_000, Duration::from_secs(1));
         assert_eq!((two.share(0), two.share(1)), (Some(0.5), None));
@@ -337,8 +333,7 @@ mod tests {
 
     #[test]
     fn the_nics_that_streams_waited_for_are_named_with_their_rates() {
-        let stop = Stop::new();
-        let routes = routes(&stop, 2, 2);
+        let routes = routes(2, 2);
         routes.add_bytes(1, 3_000_000, Duration::from_secs(1));
         let named = |kind, waits: &[(usize, f64)]| {
             let mut found = Bottleneck::new(kind, Vec::new(), vec!["the network".into()], 0.0);

@@ -187,15 +187,8 @@ impl GetStream<'_> {
             Ok::<_, TransferError>(part)
         });
         let part = part.inspect_err(|_| self.plan.uncount(bytes))?;
-        let landed = LandedFile {
-            wanted: wanted.clone(),
-            part,
-            bytes,
-            kept: 0,
-            modified: remote.modified(),
-            verified,
-            begun,
-        };
+        let landed =
+            LandedFile { wanted: wanted.clone(), part, bytes, modified: remote.modified(), verified, begun };
         // With the last of a batch all of it goes to the disk.
         self.tally.at_disk(|| self.finished.add_small(landed));
         Ok(())

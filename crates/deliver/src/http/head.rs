@@ -49,16 +49,6 @@ impl HeaderLines {
         std::str::from_utf8(self.all(name).next()?).ok().map(str::trim)
     }
 
-    /// The value of a line that must not contradict itself.
-    pub fn once(&self, name: &'static str) -> Result<Option<&str>, HeadError> {
-        let mut all = self.all(name);
-        let Some(first) = all.next() else { return Ok(None) };
-        if all.any(|other| other != first) {
-            return Err(HeadError::Contradicts(name));
-        }
-        Ok(self.text(name))
-    }
-
     /// Whether a list of words has this one, without regard to case.
     pub fn has_word(&self, name: &str, word: &str) -> bool {
         let words = |value: &[u8]| {
@@ -68,14 +58,14 @@ impl HeaderLines {
         self.all(name).any(words)
     }
 
-    /// `Content-Length`: digits only, as RFC 9112 section 6.3 has it.
+    /// `Content-Length`: digits only, as RFC 9112 section 6.3 has it; several lines must not contradict one another.
     pub fn content_length(&self) -> Result<Option<u64>, HeadError> {
-        let Some(text) = self.once("content-length")? else {
-            return match self.all("content-length").next() {
-                None => Ok(None),
-                Some(_) => Err(HeadError::NoNumber("content-length")),
-            };
-        };
+        let mut all = self.all("content-length");
+        let Some(first) = all.next() else { return Ok(None) };
+        if all.any(|other| other != first) {
+            return Err(HeadError::Contradicts("content-length"));
+        }
+        let text = self.text("content-length").unwrap_or_default();
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = text.parse().ok().filter(|_| digits);
         number.map(Some).ok_or(HeadError::NoNumber("content-length"))

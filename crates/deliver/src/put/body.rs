@@ -41,6 +41,7 @@ impl PutStream<'_> {
         let id = FileId::of(content).map_err(|error| file.failed(error))?;
         let (end, paths, taken) = (bytes.end, BodyPaths::default(), clock::now());
         let mut body = FileBody { file, content, id, end, sum, paths, taken };
+        self.connection.iter().for_each(HttpConnection::waits_for_reader);
         self.sent.begin(self.acknowledged_bytes());
         let mut at = bytes.start;
         while at < end {
@@ -266,6 +267,7 @@ mod tests {
     use linerate_system::file::{drop_pages, lies_in_memory};
     use linerate_system::lock;
     use linerate_system::stop::Stop;
+    use socket2::SockRef;
     use std::io::Read;
     use std::net::TcpListener;
     use std::os::unix::fs::FileExt;
@@ -303,6 +305,9 @@ mod tests {
         let file = SourceFile { path: "f".into(), url: url.parse().expect("a URL"), bytes: bytes.end };
         stream.connection = Some(HttpConnection::open(&settings, &file.url).expect("a connection"));
         let ended = stream.body(&file, content, bytes, sum);
+        let socket = stream.connection.as_ref().and_then(HttpConnection::plain_socket).expect("in the clear");
+        let patience = SockRef::from(socket).tcp_user_timeout().expect("an option");
+        assert_eq!(patience, Some(settings.timeout), "a server that takes nothing for seconds is not gone");
         stream.connection = None;
         let came = came.join().expect("read");
         assert_eq!(there.load(Ordering::Relaxed), tally.moved(), "what went out is counted once");

@@ -14,7 +14,6 @@ use crate::patience::Retries;
 use crate::stream_tally::StreamTally;
 use linerate_measure::run::{TransferFile, TransferOutcome};
 use linerate_system::{clock, lock};
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -206,7 +205,7 @@ impl<'a> PutStream<'a> {
     fn send(&mut self, source: &OpenSource, from: Option<u64>) -> Result<SendOutcome, PutError> {
         let OpenSource { file, content, before } = source;
         let (bytes, url, first) = (before.len(), &file.url, from.unwrap_or(0));
-        let modified = show_date(u64::try_from(before.mtime()).unwrap_or(0));
+        let modified = show_date(FileId::new(before).seconds());
         let expects = bytes > EXPECT_BYTES;
         let expect = if expects { "Expect: 100-continue\r\n" } else { "" };
         let length = bytes.saturating_sub(first);
@@ -307,7 +306,7 @@ impl<'a> PutStream<'a> {
         }
         let modified = head.headers.text("last-modified").and_then(parse_date);
         let same_length = head.headers.content_length() == Ok(Some(before.len()));
-        match same_length && modified == u64::try_from(before.mtime()).ok() {
+        match same_length && modified == Some(FileId::new(before).seconds()) {
             true => Ok(true),
             false => Err(PutError::AlreadyThere { url: url.to_string() }),
         }

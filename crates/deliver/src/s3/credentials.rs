@@ -8,6 +8,9 @@ use thiserror::Error;
 
 /// Of a file of profiles no more is read.
 const MOST_FILE_BYTES: u64 = 1 << 20;
+/// Settings of a profile whose keys another service or program gives.
+const KEYS_ELSEWHERE: [&str; 5] =
+    ["sso_session", "sso_start_url", "login_session", "role_arn", "credential_process"];
 /// The region where none is named.
 const USUAL_REGION: &str = "us-east-1";
 
@@ -47,10 +50,17 @@ pub enum S3IdentityError {
         "AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not: set both, or neither for those of a profile"
     )]
     NoKey,
-    #[error("profile {profile} is not in {}: check AWS_PROFILE", file.display())]
+    #[error("profile {profile} is not in {}: check AWS_PROFILE and HOME", file.display())]
     NoProfile { profile: String, file: PathBuf },
     #[error("profile {profile} in {} has one key of the two: it needs aws_access_key_id and aws_secret_access_key", file.display())]
     HalfProfile { profile: String, file: PathBuf },
+    #[error(
+        "profile {profile} in {} has its keys by {setting}, which linerate does not ask: \
+         `eval \"$(aws configure export-credentials --format env)\"` sets them as variables; or, for public data, set \
+         AWS_CONFIG_FILE=/dev/null",
+        file.display()
+    )]
+    KeysElsewhere { profile: String, file: PathBuf, setting: &'static str },
     #[error("{what} has letters that no key has: was it copied whole?")]
     Letters { what: &'static str },
     #[error("“{0}” is not a region: letters, digits and dashes, as eu-central-1")]
@@ -65,7 +75,9 @@ impl S3Identity {
     /// `variable` gives the environment's variables.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, S3IdentityError> {
         let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-        let home = variable("HOME").map(PathBuf::from).unwrap_or_default();
+        let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        // Where there is none, what is in the present folder is not the user's own.
+        let home = home.unwrap_or_else(|| "/nonexistent".into());
         let file = |name: &str, usual: &str| {
             variable(name).map_or_else(|| home.join(".aws").join(usual), PathBuf::from)
         };
@@ -73,18 +85,21 @@ impl S3Identity {
             (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), file("AWS_CONFIG_FILE", "config"));
         let named = variable("AWS_PROFILE");
         let profile = named.as_deref().unwrap_or("default").trim();
-        let (mut profiles, keys_fault) = read_profiles(&keys)?;
-        let of_keys = profiles.remove(profile);
-        let (mut configs, config_fault) = read_profiles(&config)?;
-        let of_config = configs.remove(&format!("profile {profile}")).or_else(|| configs.remove(profile));
+        let token = variable("AWS_SESSION_TOKEN");
         let own = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
-            (Some(access), Some(secret)) => {
-                Some(checked_keys(&access, &secret, variable("AWS_SESSION_TOKEN").as_deref())?)
-            }
+            (Some(access), Some(secret)) => Some(checked_keys(&access, &secret, token.as_deref())?),
             (Some(_), None) => return Err(S3IdentityError::NoSecret),
             (None, Some(_)) => return Err(S3IdentityError::NoKey),
             (None, None) => None,
         };
+        let read = |file: &Path| match read_profiles(file) {
+            // With keys from variables a file that this user may not read is not needed.
+            Err(_) if own.is_some() => Ok(Default::default()),
+            read => read,
+        };
+        let ((mut profiles, keys_fault), (mut configs, config_fault)) = (read(&keys)?, read(&config)?);
+        let of_keys = profiles.remove(profile);
+        let of_config = configs.remove(&format!("profile {profile}")).or_else(|| configs.remove(profile));
         let credentials = match (own, &of_keys, &of_config) {
             (Some(own), ..) => Some(own),
             (None, None, None) if named.is_some() => {
@@ -117,13 +132,17 @@ fn of_profile(
     fault: Option<SecretFileError>,
 ) -> Result<Option<S3Credentials>, S3IdentityError> {
     let get = |key: &str| profile?.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let (profile, path) = (name.to_string(), file.to_path_buf());
     match (get("aws_access_key_id"), get("aws_secret_access_key")) {
         (Some(access), Some(secret)) => match fault {
-            Some(error) => Err(S3IdentityError::NotSecret { path: file.into(), error }),
+            Some(error) => Err(S3IdentityError::NotSecret { path, error }),
             None => checked_keys(access, secret, get("aws_session_token")).map(Some),
         },
-        (None, None) => Ok(None),
-        _ => Err(S3IdentityError::HalfProfile { profile: name.into(), file: file.into() }),
+        (None, None) => match KEYS_ELSEWHERE.into_iter().find(|setting| get(setting).is_some()) {
+            Some(setting) => Err(S3IdentityError::KeysElsewhere { profile, file: path, setting }),
+            None => Ok(None),
+        },
+        _ => Err(S3IdentityError::HalfProfile { profile, file: path }),
     }
 }
 
@@ -210,18 +229,15 @@ mod tests {
         let set_mode =
             |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("a mode");
         set_mode(0o600);
-        let config =
-            "[default]\nregion = eu-central-1\ns3 =\n  region = nested\n[profile other]\nregion=us-west-2\n";
+        let config = "[default]\nregion = eu-central-1\ns3 =\n  region = nested\n[profile other]\nregion=us-west-2\n\
+             [profile sso]\nsso_session=work\n[profile none]\n";
         std::fs::write(home.path().join(".aws/config"), config).expect("written");
         let usual = read(&[("HOME", home_text)]).expect("a profile");
         assert_eq!((key(&usual), usual.region.as_str()), (Some("D"), "eu-central-1"));
         let other =
             read(&[("HOME", home_text), ("AWS_PROFILE", "other"), ("AWS_REGION", "r-1")]).expect("a profile");
-        let credentials = other.credentials.clone().expect("keys");
-        assert_eq!(
-            (credentials.secret_key.as_str(), credentials.session_token.as_deref()),
-            ("OS=", Some("OT"))
-        );
+        let S3Credentials { secret_key, session_token, .. } = other.credentials.clone().expect("keys");
+        assert_eq!((secret_key.as_str(), session_token.as_deref()), ("OS=", Some("OT")));
         assert_eq!(other.region, "r-1");
         assert!(!format!("{other:?}").contains("OS"), "a secret is in no log");
         let own = [
@@ -232,25 +248,39 @@ mod tests {
             ("AWS_ENDPOINT_URL", "http://h:9000"),
         ];
         let own = read(&own).expect("variables");
-        assert_eq!(
-            (key(&own), own.region.as_str(), own.endpoint.as_deref()),
-            (Some("A"), "r-2", Some("http://h:9000"))
-        );
+        let found = (key(&own), own.region.as_str(), own.endpoint.as_deref());
+        assert_eq!(found, (Some("A"), "r-2", Some("http://h:9000")));
         let fails =
-            |more: &[(&str, &str)]| read(&[&[("HOME", home_text)], more].concat()).expect_err("refused");
-        assert!(matches!(fails(&[("AWS_PROFILE", "absent")]), S3IdentityError::NoProfile { .. }));
-        assert!(matches!(fails(&[("AWS_PROFILE", "half")]), S3IdentityError::HalfProfile { .. }));
-        assert!(matches!(fails(&[("AWS_ACCESS_KEY_ID", "A")]), S3IdentityError::NoSecret));
-        assert!(matches!(fails(&[("AWS_SECRET_ACCESS_KEY", "A")]), S3IdentityError::NoKey));
-        assert!(matches!(fails(&[("AWS_REGION", "a.b/c")]), S3IdentityError::Region(_)));
-        let line = [("AWS_ACCESS_KEY_ID", "A\r\nX: y"), ("AWS_SECRET_ACCESS_KEY", "S")];
-        assert!(matches!(fails(&line), S3IdentityError::Letters { .. }));
-        // Of a profile that others may read no keys are taken; of the variables they are.
+            |more: &[(&str, &str)]| read(&[more, &[("HOME", home_text)]].concat()).expect_err("refused");
+        for (more, says) in [
+            (&[("AWS_PROFILE", "absent")][..], "absent is not in /"),
+            // What is in the present folder is nobody's.
+            (&[("AWS_PROFILE", "other"), ("HOME", ".")], "other is not in /nonexistent/.aws/credentials"),
+            (&[("AWS_PROFILE", "half")], "has one key of the two"),
+            (
+                &[("AWS_PROFILE", "sso")],
+                "has its keys by sso_session, which linerate does not ask: `eval \"$(aws",
+            ),
+            (&[("AWS_ACCESS_KEY_ID", "A")], "AWS_SECRET_ACCESS_KEY is not"),
+            (&[("AWS_SECRET_ACCESS_KEY", "A")], "AWS_ACCESS_KEY_ID is not"),
+            (&[("AWS_REGION", "a.b/c")], "is not a region"),
+            (&[("AWS_ACCESS_KEY_ID", "A\r\nX: y"), ("AWS_SECRET_ACCESS_KEY", "S")], "has letters"),
+            (&[("AWS_SHARED_CREDENTIALS_FILE", home_text)], "directory"),
+        ] {
+            let why = fails(more).to_string();
+            assert!(why.contains(says), "{why}");
+        }
+        // Of a profile that others may read no keys are taken; of the variables they are, whatever the files are.
         set_mode(0o644);
         let why = fails(&[]).to_string();
         assert!(why.contains("credentials: others may read") && why.contains("chmod 600 /"), "{why}");
-        read(&[("HOME", home_text), ("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "S")])
-            .expect("variables");
+        let keys = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "S")];
+        for more in
+            [("HOME", home_text), ("AWS_SHARED_CREDENTIALS_FILE", home_text), ("AWS_CONFIG_FILE", home_text)]
+        {
+            read(&[&keys[..], &[more]].concat()).expect("variables");
+        }
+        assert_eq!(key(&read(&[("HOME", home_text), ("AWS_PROFILE", "none")]).expect("a profile")), None);
     }
 
     proptest! {

@@ -200,11 +200,8 @@ mod tests {
             let error = listed.expect_err("busy");
             let is_slowed =
                 matches!(&error, TransferError::Store(error) if matches!(**error, S3Error::SlowDown { .. }));
-            assert!(
-                is_slowed && seconds.contains(&clock.passed().as_secs()),
-                "{error}: {:?}",
-                clock.passed()
-            );
+            let passed = clock.passed();
+            assert!(is_slowed && seconds.contains(&passed.as_secs()), "{error}: {passed:?}");
         }
     }
 

@@ -8,20 +8,15 @@ use super::tree::{OpenedFile, ServedKind, content_type};
 use super::work::Work;
 use crate::blocks::{BlockList, BlockRequest, BlockSum, HASH, SMALL_BYTES, block_bytes_of, show_sum};
 use crate::evidence::RATE_LIMIT_LINE;
-use crate::file_bytes::HeldBytes;
+use crate::file_bytes::{FileBytes, HeldBytes, sum_of};
 use crate::http::conditions::{Precondition, precondition, range_applies, show_date, show_digest};
 use crate::http::head::RequestHead;
 use crate::http::ranges::{ByteRange, SelectedRange, selected};
 use crate::http::url::{joined, segments};
 use crate::listing::{Listing, MOST_NAMES};
 use linerate_transport::admission::Permit;
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, TcpStream};
-use std::os::unix::fs::FileExt;
-
-/// A small file is read for its sum in pieces of this.
-const SUM_BYTES: usize = 64 << 10;
 
 /// The part of a file that follows a reply.
 pub(super) struct FilePart {
@@ -163,21 +158,6 @@ fn folder_reply(names: &[Vec<u8>], query: &str, asking: &Asking<'_, '_>) -> Resu
     Ok(reply.with_list("text/html; charset=utf-8", list))
 }
 
-/// Of a small file, before it is sent: what is read for it is in the page cache then.
-fn sum_of(file: &File, bytes: u64) -> io::Result<u64> {
-    let mut piece = vec![0; (bytes as usize).clamp(1, SUM_BYTES)];
-    let (mut sum, mut at) = (BlockSum::begin(), 0);
-    loop {
-        match file.read_at(&mut piece, at)? {
-            0 => return Ok(sum.end()),
-            read => {
-                sum.add(&piece[..read]);
-                at += read as u64;
-            }
-        }
-    }
-}
-
 /// What is there of a file that a client did not put to its end.
 fn held_reply(names: &[Vec<u8>], shared: &Shared<'_>) -> Result<Reply, Reply> {
     let held = shared.tree.open_unfinished(names).and_then(|part| HeldBytes::of(&part));
@@ -243,28 +223,20 @@ fn file_answer(
         .line("Accept-Ranges", "bytes")
         .line("Content-Type", content_type(names.last().map_or(b"".as_slice(), Vec::as_slice)))
         .line("Linerate", "blocks");
-    let reply = match &shared.rate {
-        Some(rate) => reply.line(RATE_LIMIT_LINE, rate.bytes_per_second().round() as u64),
-        None => reply,
-    };
-    let reply = match shared.digests.get(opened.id) {
-        Some(sha256) => reply.line("Repr-Digest", show_digest(&sha256)),
-        None => reply,
-    };
-    let (reply, offset, bytes) = match part {
-        None => (reply, 0, length),
-        Some(part @ ByteRange { first, last }) => {
-            (reply.line("Content-Range", format!("bytes {first}-{last}/{length}")), first, part.length())
-        }
-    };
-    let reply = reply.line("Content-Length", bytes);
+    let rate = shared.rate.as_ref().map(|rate| rate.bytes_per_second().round() as u64);
+    let digest = shared.digests.get(opened.id).map(|sha256| show_digest(&sha256));
+    let range = part.map(|ByteRange { first, last }| format!("bytes {first}-{last}/{length}"));
+    let (offset, bytes) = part.map_or((0, length), |part| (part.first, part.length()));
+    let reply = reply.line_of(RATE_LIMIT_LINE, rate).line_of("Repr-Digest", digest);
+    let reply = reply.line_of("Content-Range", range).line("Content-Length", bytes);
+    let wants_sum = request.method == "GET" && headers.has_word("linerate-sum", HASH);
     let reply = match part {
-        None if length <= SMALL_BYTES
-            && request.method == "GET"
-            && headers.has_word("linerate-sum", HASH) =>
-        {
-            let sum = shared.flow.sends(|| shared.flow.sent.at_disk(|| sum_of(&opened.file, length)));
-            reply.line("Linerate-Sum", show_sum(sum.map_err(|error| of_error(&error))?))
+        None if wants_sum && length <= SMALL_BYTES => {
+            // Of the bytes that are sent, also where the file grows; they are in the page cache then.
+            let (mut sum, content) = (BlockSum::begin(), FileBytes::copied(&opened.file, 0..length));
+            let read = || shared.flow.sent.at_disk(|| sum_of(content, &mut sum, || false));
+            shared.flow.sends(read).map_err(|error| of_error(&error))?;
+            reply.line("Linerate-Sum", show_sum(sum.end()))
         }
         _ => reply,
     };

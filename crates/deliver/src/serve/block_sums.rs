@@ -173,17 +173,12 @@ impl KeptSums {
 
     pub(super) fn keep(&self, file: FileId, block_bytes: u64, block: u64, sum: u64) {
         let mut kept = lock(&self.0);
-        while kept.count >= MOST_KEPT {
+        let place = |kept: &KeptFiles| kept.files.iter().position(|(key, _)| *key == (file, block_bytes));
+        while kept.count >= MOST_KEPT || place(&kept).is_none() && kept.files.len() >= MOST_FILES {
             let Some((_, sums)) = kept.files.pop_front() else { break };
             kept.count -= sums.len();
         }
-        let found = kept.files.iter().position(|(key, _)| *key == (file, block_bytes));
-        let place = found.unwrap_or_else(|| {
-            if kept.files.len() >= MOST_FILES
-                && let Some((_, sums)) = kept.files.pop_front()
-            {
-                kept.count -= sums.len();
-            }
+        let place = place(&kept).unwrap_or_else(|| {
             kept.files.push_back(((file, block_bytes), HashMap::new()));
             kept.files.len() - 1
         });

@@ -40,6 +40,11 @@ impl Reply {
         self
     }
 
+    /// The same, where there is a value.
+    pub(super) fn line_of(self, name: &str, value: Option<impl std::fmt::Display>) -> Self {
+        if let Some(value) = value { self.line(name, value) } else { self }
+    }
+
     pub(super) fn with_body(mut self, content_type: &str, body: Vec<u8>) -> Self {
         self.body = body;
         let length = self.body.len();

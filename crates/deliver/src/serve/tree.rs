@@ -16,10 +16,9 @@ use linerate_system::stop::Stop;
 use linerate_system::storage::{Opening, reopen};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
@@ -216,8 +215,8 @@ impl ServedRoot {
             return Some(ConfinedEntry { name, kind: EntryKind::Folder, bytes: 0, modified: 0, is_link });
         };
         let metadata = self.open_file(file, false).and_then(|file| file.metadata()).ok()?;
-        let modified = seconds_of(&metadata);
-        Some(ConfinedEntry { name, kind: EntryKind::File, bytes: metadata.len(), modified, is_link })
+        let (bytes, modified) = (metadata.len(), FileId::new(&metadata).seconds());
+        Some(ConfinedEntry { name, kind: EntryKind::File, bytes, modified, is_link })
     }
 }
 
@@ -279,10 +278,10 @@ pub(super) struct OpenedFile {
 impl OpenedFile {
     pub(super) fn new(file: File) -> io::Result<Self> {
         let id = FileId::of(&file)?;
-        let modified = seconds_of(&file.metadata()?);
         let FileId { device, inode, bytes, modified: (seconds, nanos) } = id;
         let entity_tag = format!("\"{device:x}-{inode:x}-{bytes:x}-{seconds:x}.{nanos:x}\"");
-        Ok(OpenedFile { file: Arc::new(file), id, validators: Validators { entity_tag, modified } })
+        let validators = Validators { entity_tag, modified: id.seconds() };
+        Ok(OpenedFile { file: Arc::new(file), id, validators })
     }
 
     /// Has the descriptor in common with all others that wait with the same content.
@@ -303,11 +302,6 @@ impl OpenedFile {
     pub(super) fn is_unchanged(&self) -> bool {
         FileId::of(&self.file).is_ok_and(|now| now == self.id)
     }
-}
-
-/// When the content was changed last, seconds since 1970; 0 before.
-fn seconds_of(metadata: &Metadata) -> u64 {
-    u64::try_from(metadata.mtime()).unwrap_or(0)
 }
 
 /// What a browser shows rather than saves; all else is bytes.

@@ -91,7 +91,7 @@ fn start_agent(host: &SshHost, stop: &Stop) -> Result<(SocketAddr, Key, SshAgent
     // If it has ended already, its complaint says why.
     let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
     let listens = await_address(host, &mut program, &announced, stop)?;
-    let address = resolve_host(&host.host, listens.port()).map_err(|why| {
+    let address = resolve_host(&host.host, listens.port(), stop).map_err(|why| {
         let host_name = &host.host;
         lacks(
             host,

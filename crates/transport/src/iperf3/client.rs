@@ -386,10 +386,10 @@ fn error_text(number: i32) -> Option<&'static str> {
         7 => "the block size is beyond its bounds; ask for a smaller one",
         8 => "the socket buffer is larger than it allows; ask for a smaller one",
         10 => "the segment size is larger than it allows",
-        11 => "the warm-up is longer than it allows",
+        12 => "the warm-up is longer than it allows",
         13 => "something that was asked for is not implemented there",
         20 => "the datagram size is beyond its bounds",
-        24 => "reverse and bidirectional at once",
+        25 => "reverse and bidirectional at once",
         27 => "the rate is above its limit (`--server-bitrate-limit`); ask for less",
         106 => "it did not get the whole cookie",
         107 | 108 => "its control connection failed",
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn errors_have_words_or_their_number() {
         assert!(server_error(134, 2).contains("congestion control"), "{}", server_error(134, 2));
-        assert!(server_error(134, 2).contains("No such file"));
+        assert!(server_error(134, 2).contains("No such file") && server_error(12, 0).contains("warm-up"));
         assert!(server_error(27, 0).ends_with("ask for less"));
         assert!(server_error(-7, 0).contains("error -7"));
         for number in -10..400 {

@@ -117,10 +117,10 @@ pub(crate) mod number {
     pub(crate) const BLOCK_SIZE: i32 = 7;
     pub(crate) const BUFFER_SIZE: i32 = 8;
     pub(crate) const SEGMENT_SIZE: i32 = 10;
-    pub(crate) const OMIT: i32 = 11;
+    pub(crate) const OMIT: i32 = 12;
     pub(crate) const UNIMPLEMENTED: i32 = 13;
     pub(crate) const DATAGRAM_SIZE: i32 = 20;
-    pub(crate) const REVERSE_AND_BIDIRECTIONAL: i32 = 24;
+    pub(crate) const REVERSE_AND_BIDIRECTIONAL: i32 = 25;
     pub(crate) const TOTAL_RATE: i32 = 27;
     pub(crate) const RECEIVE_PARAMETERS: i32 = 114;
     pub(crate) const RECEIVE_RESULTS: i32 = 117;

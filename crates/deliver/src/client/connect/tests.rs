@@ -1,14 +1,21 @@
 //! Several addresses of one name: spread, silent, refusing, all dead. On loopback, which has all of 127.0.0.0/8.
 
 use super::*;
+use crate::client::HttpConnection;
 use crate::tls::TlsTrust;
 use linerate_system::stop::Stop;
+use socket2::SockRef;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::LazyLock;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn settings(stop: &Stop) -> ClientSettings<'_> {
-    ClientSettings::new(stop, TIMEOUT, 1 << 20, None, TlsTrust::Host)
+/// With these addresses of the URL's host.
+fn settings(url: &HttpUrl, addresses: &[SocketAddr]) -> ClientSettings<'static> {
+    static STOP: LazyLock<Stop> = LazyLock::new(Stop::new);
+    let settings = ClientSettings::new(&STOP, TIMEOUT, 1 << 20, None, TlsTrust::Host);
+    settings.book.enter(url, addresses, None);
+    settings
 }
 
 fn at(last: u8, port: u16) -> SocketAddr {
@@ -49,10 +56,8 @@ fn silent(last: u8, port: u16) -> (Socket, Vec<Socket>) {
 #[test]
 fn connections_are_spread_over_the_addresses_that_answer() {
     let (_listeners, port, url) = listening(&[11, 12]);
-    let stop = Stop::new();
-    let settings = settings(&stop);
     let dead = at(13, port);
-    settings.book.enter(&url, &[dead, at(11, port), at(12, port), at(11, port)], None);
+    let settings = settings(&url, &[dead, at(11, port), at(12, port), at(11, port)]);
     let open: Vec<_> = (0..6).map(|_| connect(&settings, &url).expect("open")).collect();
     for last in [11, 12] {
         let count = open.iter().filter(|(_, taken)| taken.address == at(last, port)).count();
@@ -67,9 +72,7 @@ fn connections_are_spread_over_the_addresses_that_answer() {
 fn a_silent_address_costs_a_short_while_once() {
     let (_listeners, port, url) = listening(&[21]);
     let _silent = silent(22, port);
-    let stop = Stop::new();
-    let settings = settings(&stop);
-    settings.book.enter(&url, &[at(22, port), at(21, port)], None);
+    let settings = settings(&url, &[at(22, port), at(21, port)]);
     let begun = Instant::now();
     let first = connect(&settings, &url).expect("open");
     let took = begun.elapsed();
@@ -86,9 +89,7 @@ fn where_none_answers_each_has_its_reason() {
     let (listeners, port, url) = listening(&[31]);
     drop(listeners);
     let _silent = silent(32, port);
-    let stop = Stop::new();
-    let settings = settings(&stop);
-    settings.book.enter(&url, &[at(31, port), at(32, port)], None);
+    let settings = settings(&url, &[at(31, port), at(32, port)]);
     let error = connect(&settings, &url).expect_err("none lives").to_string();
     let says = [format!("127.0.0.31:{port}: "), "refused".into(), format!("127.0.0.32:{port}: no answer")];
     assert!(says.iter().all(|says| error.contains(says)), "{error}");
@@ -99,9 +100,7 @@ fn where_none_answers_each_has_its_reason() {
 fn an_address_that_is_alone_is_tried_again_after_it_was_dead() {
     let (listeners, port, url) = listening(&[41]);
     drop(listeners);
-    let stop = Stop::new();
-    let settings = settings(&stop);
-    settings.book.enter(&url, &[at(41, port)], None);
+    let settings = settings(&url, &[at(41, port)]);
     connect(&settings, &url).expect_err("nobody listens");
     let _again = TcpListener::bind(at(41, port)).expect("a listener");
     assert!(connect(&settings, &url).is_ok());
@@ -110,9 +109,7 @@ fn an_address_that_is_alone_is_tried_again_after_it_was_dead() {
 #[test]
 fn an_address_with_another_copy_is_left_alone() {
     let (_listeners, port, url) = listening(&[51, 52]);
-    let stop = Stop::new();
-    let settings = settings(&stop);
-    settings.book.enter(&url, &[at(51, port), at(52, port)], None);
+    let settings = settings(&url, &[at(51, port), at(52, port)]);
     let (_, first) = connect(&settings, &url).expect("open");
     assert!(first.differs(), "there is another");
     let open: Vec<_> = (0..3).map(|_| connect(&settings, &url).expect("open")).collect();
@@ -122,9 +119,28 @@ fn an_address_with_another_copy_is_left_alone() {
 #[test]
 fn what_puts_keeps_to_the_address_that_answered_first() {
     let (_listeners, port, url) = listening(&[61, 62]);
-    let stop = Stop::new();
-    let settings = settings(&stop).keeping_to_one_address();
-    settings.book.enter(&url, &[at(63, port), at(61, port), at(62, port)], None);
+    let settings = settings(&url, &[at(63, port), at(61, port), at(62, port)]).keeping_to_one_address();
     let open: Vec<_> = (0..4).map(|_| connect(&settings, &url).expect("open")).collect();
     assert!(open.iter().all(|(_, taken)| taken.address == at(61, port)));
+}
+
+#[test]
+fn a_server_that_takes_a_body_in_steps_is_not_given_up() {
+    let (listeners, port, url) = listening(&[71]);
+    let mut settings = settings(&url, &[at(71, port)]);
+    settings.timeout = Duration::from_millis(600);
+    SockRef::from(&listeners[0]).set_recv_buffer_size(16 << 10).expect("a small buffer");
+    let mut open = HttpConnection::open(&settings, &url).expect("open");
+    SockRef::from(open.wire.socket()).set_send_buffer_size(16 << 10).expect("a small buffer");
+    let (mut far, _) = listeners[0].accept().expect("accepted");
+    let take = move || {
+        for _ in 0..8 {
+            std::thread::sleep(Duration::from_millis(250));
+            far.read_exact(&mut vec![0; 32 << 10]).expect("read");
+        }
+    };
+    let (begun, server) = (Instant::now(), std::thread::spawn(take));
+    open.write(&[7; 256 << 10], &url).expect("each step is progress");
+    assert!(begun.elapsed() > settings.timeout, "it took long enough");
+    server.join().expect("all of it came");
 }

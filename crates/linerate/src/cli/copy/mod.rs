@@ -104,7 +104,7 @@ impl Copy<'_> {
         if request.is_encrypted != ready.fingerprint.is_some() {
             return Err(other_half::lacks(&self.route.host, "it does not encrypt as it was asked to"));
         }
-        let addresses = other.reachable(&ready)?;
+        let addresses = other.reachable(&ready, &self.stop)?;
         let source =
             Source { addresses, token: self.token.clone(), fingerprint: ready.fingerprint, awaited: None };
         // The other half's death ends this one.
@@ -141,7 +141,7 @@ impl Copy<'_> {
         let role = HalfRole::Receive { spec: self.receive_spec(), fingerprint, every: self.every() };
         let request = self.request(role);
         let (mut other, ready) = OtherHalf::start(&self.route.host, self.args.bring, &request, &self.stop)?;
-        let (dialled, tokens) = DialledConnections::to(other.reachable(&ready)?);
+        let (dialled, tokens) = DialledConnections::to(other.reachable(&ready, &self.stop)?);
         let over = Stop::new();
         let (served, followed) = std::thread::scope(|scope| {
             let serving = scope.spawn(|| sender.server.serve_dialled(&dialled, &over));

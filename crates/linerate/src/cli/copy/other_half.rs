@@ -139,8 +139,8 @@ impl<'a> OtherHalf<'a> {
 
     /// Its addresses for files: those that answer of its name's, of the one that ssh came to, and of those in a network of a
     /// NIC here. A host that is named by an address has that one alone.
-    pub(super) fn reachable(&self, ready: &ReadyHalf) -> Result<Vec<SocketAddr>, Failure> {
-        let mut all = resolve_all(&self.host.host, ready.port).unwrap_or_default();
+    pub(super) fn reachable(&self, ready: &ReadyHalf, stop: &Stop) -> Result<Vec<SocketAddr>, Failure> {
+        let mut all = resolve_all(&self.host.host, ready.port, stop).unwrap_or_default();
         if self.host.host.parse::<IpAddr>().is_err() {
             let near = near_addresses(&ready.addresses, &interface_addresses().unwrap_or_default());
             for address in ready.address.into_iter().chain(near).take(MOST_ADDRESSES) {

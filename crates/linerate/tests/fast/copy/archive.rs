@@ -40,6 +40,8 @@ fn set(folder: &Path) {
         file.set_len(bytes).expect("a length");
         file.write_all_at(b"begin", 0).and_then(|()| file.write_all_at(b"end", bytes - 3)).expect("written");
     }
+    let old = SystemTime::UNIX_EPOCH - Duration::from_secs(9);
+    File::open(at("closed/secret")).and_then(|file| file.set_modified(old)).expect("a time before 1970");
     set_mode(&at("open/script"), 0o751);
     set_mode(&at("closed/secret"), 0o400);
     set_mode(&at("closed"), 0o500);
@@ -105,6 +107,17 @@ fn modes_times_links_holes_and_second_names_arrive_both_ways() {
         pair.ends(&words).is_content().shows(&["9 files there already"]);
         assert_eq!(attributes_of(&from), attributes_of(&to));
     }
+}
+
+#[test]
+fn a_second_name_of_a_file_that_did_not_come_is_not_made_of_what_is_there() {
+    let pair = CopyPair::new();
+    set(&pair.here);
+    fs::create_dir_all(pair.there.join("to/set")).expect("folders");
+    fs::write(pair.there.join("to/set/large"), "another").expect("written");
+    let ended = pair.ends(&["set", "@to/", "--archive"]);
+    ended.gives(1).mentions(&["a file already", "set/large, of which it is another name, did not come"]);
+    assert!(!pair.there.join("to/set/open/again").exists(), "{ended}");
 }
 
 #[test]

@@ -5,9 +5,11 @@ use crate::support::process::{Ends, until};
 use crate::support::served::{FakeServer, HttpAnswer, Served, content, place};
 use crate::support::{linerate, names, text, write_secret};
 use linerate::deliver::http::conditions::show_digest;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 pub const TOKEN: &str = "0123456789abcdef0123";
 
@@ -37,6 +39,8 @@ fn folders_are_put_whole_and_verified_and_once() {
     let large = content(51, (3 << 20) + 5);
     std::fs::write(set.join("large"), &large).expect("written");
     std::fs::write(set.join("empty"), b"").expect("written");
+    let old = SystemTime::UNIX_EPOCH - Duration::from_secs(9);
+    File::open(set.join("empty")).and_then(|file| file.set_modified(old)).expect("a time before 1970");
     for number in 0..40 {
         std::fs::write(set.join(format!("sub & more/deep/{number} %")), vec![number; 100]).expect("written");
     }
@@ -44,13 +48,8 @@ fn folders_are_put_whole_and_verified_and_once() {
     let words = [text(&set), &url, "--token-file", text(&token)];
     let (status, report, errors) = put(&words);
     assert_eq!((status, outcomes(&report, "put")), (Some(0), 42), "{errors} {report}");
-    assert!(
-        report["transfer"]["files"]
-            .as_array()
-            .expect("files")
-            .iter()
-            .all(|file| file["verified"][0] == "xxh3-64")
-    );
+    let files = report["transfer"]["files"].as_array().expect("files");
+    assert!(files.iter().all(|file| file["verified"][0] == "xxh3-64"), "{report}");
     assert_eq!(report["transfer"]["moved_bytes"].as_u64(), Some(large.len() as u64 + 4000), "{report}");
     let there = data.join("in/set");
     assert!(std::fs::read(there.join("large")).expect("there") == large);

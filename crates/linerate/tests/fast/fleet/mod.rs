@@ -250,7 +250,7 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
             3,
             "0 of 2 members",
         ),
-        (&["pairs", "--hosts", "a,b", "--coordinator", "no-such-host.invalid"], 3, "--coordinator"),
+        (&["pairs", "--hosts", "a,b", "--coordinator", "no-such-host.invalid"], 3, "no-such-host"),
         (&["pairs", "--hosts", "a,b", "--network", "10.0.0.1/99"], 2, "--network"),
         (&["triangles", "--hosts", "a,b"], 2, "triangles"),
         (&["pairs", "--hosts", "a,b", "--fabric", "a"], 2, "h[1-3]:500M"),
