@@ -164,14 +164,8 @@ fn mutate(value: &mut Value, random: &mut Random) {
             };
         }
         Value::String(text) => {
-            let texts = [
-                "",
-                "disk:loop0",
-                "memory",
-                "cpu:lanes",
-                "磁盘 ünïcödé 🖴",
-                "a b c d e f g h i j k l m n o p q r s t",
-            ];
+            let texts = "|disk:loop0|memory|cpu:lanes|磁盘 ünïcödé 🖴|a b c d e f g h i j k l m n o p q r s t";
+            let texts: Vec<&str> = texts.split('|').collect();
             *text = texts[random.below(texts.len())].into();
         }
         other => *other = Value::Bool(random.below(2) == 0),
