@@ -25,7 +25,7 @@ pub use names::Replaced;
 use names::{NameKind, Names};
 use private_names::PrivateNames;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -106,8 +106,16 @@ fn missing_answers(
     let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &ArchiveLimits::default())?));
     let text = serde_json::to_string(machine)?;
     let mut live: Value = serde_json::from_str(&names.text(&text))?;
-    reasons(&mut live, names);
     let mut part = serde_json::to_value(&replayed)?;
+    // What the tarball itself says has no folder's name in it: where that is a word of ours (`over`), it stays.
+    let mut replayed = HashMap::new();
+    reasons(&mut part, &mut |why| drop(replayed.insert(names.words_in(why), why.clone())));
+    reasons(&mut live, &mut |why| {
+        if !private_names::is_kernels(why) {
+            let replaced = names.words_in(why);
+            *why = replayed.get(&replaced).cloned().unwrap_or(replaced);
+        }
+    });
     for nic in part.get_mut("nics").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(addresses) = nic.get_mut("addresses") {
             *addresses = Value::Null;
@@ -131,15 +139,14 @@ fn hold_back(value: &mut Value, names: &Names) -> bool {
     }
 }
 
-/// A reason may name a file system or a folder; most begin with a file of the kernel's.
-fn reasons(value: &mut Value, names: &Names) {
+/// Each reason, which may name a file system or a folder.
+fn reasons(value: &mut Value, each: &mut impl FnMut(&mut String)) {
     match value {
         Value::Object(fields) => match fields.get_mut("unknown") {
-            Some(Value::String(why)) if private_names::is_kernels(why) => {}
-            Some(Value::String(why)) => *why = names.words_in(why),
-            _ => fields.values_mut().for_each(|value| reasons(value, names)),
+            Some(Value::String(why)) => each(why),
+            _ => fields.values_mut().for_each(|value| reasons(value, each)),
         },
-        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
+        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, each)),
         _ => {}
     }
 }

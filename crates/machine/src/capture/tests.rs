@@ -83,7 +83,7 @@ fn server() -> Tree {
             rw,sunit=128,swidth=512\n\
             29 27 0:41 / /net rw - nfs4 filer1.surf.nl:/export/alice \
             rw,vers=4.2,addr=10.99.0.5,clientaddr=145.146.100.7\n\
-            30 27 0:42 / /tank rw - zfs tank-of-bob/alice rw\n",
+            30 27 0:42 / /shows rw - zfs tank-of-bob/alice rw\n",
         ),
         (&format!("{CARD}/class"), "0x020000\n"),
         (&format!("{CARD}/vendor"), "0x15b3\n"),
