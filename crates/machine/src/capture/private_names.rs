@@ -70,8 +70,10 @@ impl PrivateNames<'_> {
     }
 
     fn host(&mut self, host: &str) -> String {
-        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => host.replace(&address.to_string(), &self.names.address(address).to_string()),
+        // However it is written: `[2001:DB8::7]`.
+        let bare = host.trim_matches(['[', ']']);
+        match bare.parse::<IpAddr>() {
+            Ok(address) => host.replace(bare, &self.names.address(address).to_string()),
             Err(_) => self.names.of(NameKind::Host, host),
         }
     }

@@ -265,14 +265,15 @@ fn mounts_report_no_address_no_user_and_no_share() {
          24 1 0:24 / /mnt/e rw - fuse.sshfs carol@filer:payroll rw,user_id=1000,max_read=131072\n\
          25 1 0:25 / /mnt/f rw - lustre 192.0.2.10@tcp:/payroll rw,flock\n\
          26 1 0:26 / /mnt/g rw - ecryptfs /home/carol/.Private \
-         rw,ecryptfs_sig=9dbb5b8f1a2c3d4e,ecryptfs_cipher=aes\n",
+         rw,ecryptfs_sig=9dbb5b8f1a2c3d4e,ecryptfs_cipher=aes\n\
+         27 1 0:27 / /mnt/h rw - nfs4 [2001:DB8::7]:/payroll rw\n",
     )]);
     let capture = capture(&tree.sysroot()).expect("a capture");
     let Some(Recorded::File(bytes)) = capture.entries.get(Path::new("proc/self/mountinfo")) else {
         panic!("the mount table is in the capture");
     };
     let text = String::from_utf8_lossy(bytes);
-    for telling in ["192.0.2", "carol", "filer", "share", "payroll", "9dbb5b8f"] {
+    for telling in ["192.0.2", "DB8", "carol", "filer", "share", "payroll", "9dbb5b8f"] {
         assert!(!text.contains(telling), "{telling} stands in {text}");
     }
     for kept in ["vers=3.1.1", "trans=virtio,version=9p2000.L", "max_read=131072", ":6789", "aes", " gpfs "] {
