@@ -56,7 +56,7 @@ impl PrivateNames<'_> {
     }
 
     /// What is mounted: a device, `host:/export`, `//host/share`, a pool, a word of the kernel.
-    fn source(&mut self, source: &str, kind: &str) -> String {
+    pub(crate) fn source(&mut self, source: &str, kind: &str) -> String {
         if source == kind {
             return source.to_string();
         }
@@ -79,31 +79,14 @@ impl PrivateNames<'_> {
     }
 
     /// Mount options: what names a place, a user or a host is replaced, figures and switches stay.
-    fn options(&mut self, options: &str) -> String {
-        const TELLING: [&str; 17] = [
-            "user",
-            "username",
-            "uname",
-            "aname",
-            "domain",
-            "servern",
-            "nodename",
-            "label",
-            "fsname",
-            "name",
-            "clientid",
-            "unc",
-            "prefixpath",
-            "dev",
-            "fsid",
-            "ecryptfs_sig",
-            "ecryptfs_fnek_sig",
-        ];
+    pub(crate) fn options(&mut self, options: &str) -> String {
+        const TELLING: &str = "user username uname aname domain servern nodename label fsname name clientid \
+             unc prefixpath dev fsid ecryptfs_sig ecryptfs_fnek_sig";
         let mut option = |option: &str| -> String {
             let Some((key, value)) = option.split_once('=') else { return self.names.text(option) };
             let value = match value.parse::<IpAddr>() {
                 Ok(address) => self.names.address(address).to_string(),
-                Err(_) if TELLING.contains(&key) => self.word(value),
+                Err(_) if is_among(TELLING, key) => self.word(value),
                 Err(_) if value.contains('/') => {
                     value.split(':').map(|path| self.path(path)).collect::<Vec<_>>().join(":")
                 }

@@ -1,8 +1,10 @@
 //! A server with every kind of thing that reveals whose it is, and this machine.
 
 use super::*;
+use crate::probe::Nic;
 use linerate_testing::Tree;
 use proptest::prelude::*;
+use serde_json::json;
 use std::path::Path;
 
 const CARD: &str = "sys/devices/pci0000:00/0000:00:03.0";
@@ -279,6 +281,29 @@ fn mounts_report_no_address_no_user_and_no_share() {
     for kept in ["vers=3.1.1", "trans=virtio,version=9p2000.L", "max_read=131072", ":6789", "aes", " gpfs "] {
         assert!(text.contains(kept), "{kept} is not in {text}");
     }
+}
+
+#[test]
+fn a_product_reports_no_mount_no_file_and_no_url() {
+    let mut product = json!({
+        "machine": { "file_systems": [
+            { "mount_point": "/media/alice/My Disk", "kind": "ext4", "source": "/dev/sdb1", "options": "rw" },
+            { "mount_point": "/net", "kind": "nfs4", "source": "filer1.surf.nl:/genomics", "options": "rw,addr=10.99.0.5" },
+        ] },
+        "goal": { "sinks": ["genomics", "in box"] },
+        "scaling": { "held_by": "9 MB/s: the file system ext4 at /media/alice/My Disk" },
+        "transfer": { "files": [{ "url": "https://filer1.surf.nl:84/genomics/dna.bam", "path": "dna.bam" }] },
+        "errors": ["/media/alice/My Disk/dna.bam: no space", "none of filer1.surf.nl"],
+        "measurements": [{ "held_by": "cpu", "method": "UDP: counted by enx001b216ab2c1" }],
+        "evidence": { "sources": ["https://etcd.io/docs/"] },
+    });
+    let nic = Nic { name: "enx001b216ab2c1".into(), ..Nic::default() };
+    anonymise(&mut product, &Machine { nics: vec![nic], ..Machine::default() });
+    let text = product.to_string();
+    for telling in "alice My Disk box filer1 surf genomics dna 10.99.0.5 001b216ab2c1".split(' ') {
+        assert!(!text.contains(telling), "{telling} stands in {text}");
+    }
+    assert!(text.contains("\"cpu\"") && text.contains("https://etcd.io/docs/"), "{text}");
 }
 
 /// The entries with other bytes in one of them.
