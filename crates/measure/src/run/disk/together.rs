@@ -87,9 +87,8 @@ fn measure(
     if run.measurements.is_empty() {
         return Err(Failure::Interrupted);
     }
-    let errors =
-        visits.iter().flatten().filter_map(|visit| visit.access.as_ref()).flat_map(|access| &access.errors);
-    run.errors.extend(errors.cloned());
+    let accesses = visits.iter().flatten().filter_map(|visit| visit.access.as_ref());
+    run.errors.extend(accesses.flat_map(|access| access.failures()));
     run.errors.dedup();
     run.measurements.iter().for_each(|one| bench.listener.hear(&Event::Measured(Box::new(one.clone()))));
     Ok(run)
