@@ -100,26 +100,9 @@ mod tests {
             }
             programs.extend(remedy.programs.clone());
         }
-        let named = [
-            "nginx",
-            "httpd",
-            "haproxy",
-            "rclone",
-            "rsync",
-            "ssh",
-            "curl",
-            "aria2c",
-            "minio",
-            "smbd",
-            "nfsd",
-            "fio",
-            "iperf3",
-            "python",
-            "torch",
-            "xrootd",
-            "globus-gridftp-server",
-        ];
-        for program in named {
+        let named = "nginx httpd haproxy rclone rsync ssh curl aria2c minio smbd nfsd fio iperf3 python torch \
+                     xrootd globus-gridftp-server";
+        for program in named.split(' ') {
             assert!(programs.contains(program), "{program} has no line");
         }
     }

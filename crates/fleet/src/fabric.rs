@@ -7,6 +7,7 @@ use linerate_facts::units::{ParseError, parse_rate};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 use linerate_measure::run::fleet::{FleetMember, FleetRack};
 use std::collections::HashSet;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
 /// Where no member says its own.
@@ -28,8 +29,6 @@ pub enum FabricError {
     NoRack { file: PathBuf },
     #[error("{0}; write the uplink's rate like 10G or 500M")]
     Rate(ParseError),
-    #[error("an uplink carries something: write its rate like 10G or 500M")]
-    NoRate,
     #[error("{0}")]
     Hosts(HostListError),
     #[error("it names no host; write a rack such as h[1-3]:500M")]
@@ -73,18 +72,23 @@ fn read_fabric(file: &Path) -> Result<Vec<FleetRack>, FabricError> {
 
 /// A rack as `--fabric` has it: hosts as in `--hosts`, and what its uplink carries each way, where that is known.
 pub(crate) fn parse_rack(text: &str) -> Result<FleetRack, FabricError> {
-    let (hosts, uplink_bytes_per_second) = match text.rsplit_once(':') {
+    // An address has colons of its own, and may end in what reads as a rate.
+    let is_whole = expand(text).is_ok_and(|hosts| hosts.last().is_some_and(|host| is_ipv6(host)));
+    let (hosts, uplink_bytes_per_second) = match text.rsplit_once(':').filter(|_| !is_whole) {
         Some((hosts, uplink)) => (hosts, Some(parse_rate(uplink).map_err(FabricError::Rate)?)),
         None => (text, None),
     };
-    if uplink_bytes_per_second.is_some_and(|uplink| uplink <= 0.0) {
-        return Err(FabricError::NoRate);
-    }
     let hosts = expand(hosts).map_err(FabricError::Hosts)?;
     if hosts.is_empty() {
         return Err(FabricError::Empty);
     }
     Ok(FleetRack { hosts, uplink_bytes_per_second })
+}
+
+/// With a user before it, or an interface behind it.
+fn is_ipv6(host: &str) -> bool {
+    let address = host.rsplit('@').next().and_then(|address| address.split('%').next());
+    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// Whether each host is in one rack, and, where a list of hosts is given, on it.
@@ -155,8 +159,12 @@ mod tests {
         assert_eq!(rack.uplink_bytes_per_second, Some(500e6 / 8.0));
         let one = parse_rack("gateway:10G").expect("a rack of one host");
         assert_eq!(one.hosts, ["gateway"]);
-        let unknown = parse_rack("h[1-3]").expect("a rack whose uplink is not known");
-        assert_eq!((unknown.hosts.len(), unknown.uplink_bytes_per_second), (3, None));
+        for (text, hosts) in
+            [("h[1-3]", 3), ("fe80::1", 1), ("h1,fe80::[10-12]", 4), ("root@fe80::1%eth0", 1)]
+        {
+            let unknown = parse_rack(text).expect("a rack whose uplink is not known");
+            assert_eq!((unknown.hosts.len(), unknown.uplink_bytes_per_second), (hosts, None), "{text}");
+        }
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub use folder::{Compared, Folder, Product};
 pub use grid::NO_SCREEN;
 pub use json::{parse, read, without_position, write as json};
 use linerate_facts::failure::Failure;
+use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 pub use map::{plan_svg, svg as map_svg};
 pub use paper::{measured_figure, page as reproduced_html, screen as reproduced};
@@ -86,9 +87,10 @@ pub fn anonymous(run: &Run) -> Result<Run, Failure> {
             "--anonymous: a name of this machine is a word of the result itself ({error}); it cannot be replaced"
         ))
     };
-    if run.fleet.is_some() {
+    if run.fleet.is_some() || run.stage == Some(Stage::Explain) {
         return Err(Failure::usage(
-            "--anonymous: the result of a fleet is about its hosts; without their names it says nothing",
+            "--anonymous: a result of fleet is about its hosts, one of explain about its program; without their names it \
+             says nothing",
         ));
     }
     let mut value = serde_json::to_value(run).map_err(unreadable)?;

@@ -76,6 +76,8 @@ pub fn card(address: &str, parent: &str, class: u32, now: PciLink, most: PciLink
     card
 }
 
+const OFFLOADS: &str = "rx-gro tx-tcp-segmentation tx-udp-segmentation rx-checksum tx-checksum-ip-generic";
+
 /// An interface of a card that is up.
 pub fn nic(name: &str, gigabits: u64, pci: &str, node: u32) -> Nic {
     Nic {
@@ -93,17 +95,7 @@ pub fn nic(name: &str, gigabits: u64, pci: &str, node: u32) -> Nic {
             rx_ring: known((512, 4096)),
             tx_ring: known((512, 4096)),
             channels: known((32, 128)),
-            offloads: known(
-                [
-                    "rx-gro",
-                    "tx-tcp-segmentation",
-                    "tx-udp-segmentation",
-                    "rx-checksum",
-                    "tx-checksum-ip-generic",
-                ]
-                .map(String::from)
-                .to_vec(),
-            ),
+            offloads: known(OFFLOADS.split(' ').map(String::from).collect()),
             rx_coalesce_us: known(50),
             adaptive_rx: known(true),
             firmware: text("4.40 0x8001c967 1.3534.0"),

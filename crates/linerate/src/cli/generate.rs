@@ -38,12 +38,13 @@ const ENVIRONMENT: [(&str, &str); 6] = [
     ("NO_COLOR", "No colours."),
 ];
 
-const EXIT_STATUS: [(&str, &str); 5] = [
+const EXIT_STATUS: [(&str, &str); 6] = [
     ("0", "Done."),
     ("1", "Measured, but something failed on the way; partial results are saved and say so."),
     ("2", "Wrong use."),
     ("3", "The machine lacks what was asked for: a source, a peer, a permission."),
     ("4", "Slower than usual, of linerate check only."),
+    ("5, 6", "Of --expect: a rule failed, or one cannot be judged."),
 ];
 
 /// Writes or prints them.

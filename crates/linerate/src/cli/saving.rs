@@ -89,9 +89,11 @@ pub(super) fn measured<'a>(
             let save: Save<'_> = &mut |run| saving.save(run);
             let run = conduct(RunContext { sysroot, stop: &stop, listener: &mut listener, save });
             let drawn = listener.product();
-            run.and_then(|run| {
-                let run = Run { power: Some(drawn), ..run };
-                saving.save(&run).map(|()| run)
+            run.map(|run| {
+                let mut run = Run { power: Some(drawn), ..run };
+                let unsaved = saving.save(&run).err().map(|failure| failure.to_string());
+                run.errors.extend(unsaved.filter(|why| !run.errors.contains(why)));
+                run
             })
         }
         _ => {
@@ -139,8 +141,9 @@ impl<'a> Saving<'a> {
     pub(super) fn finish(self, mut run: Run) -> Result<u8, Failure> {
         let folder = self.folder.as_ref();
         let page = folder.map(|folder| folder.save_report(&run));
+        let saved = folder.filter(|_| matches!(page, Some(Ok(()))));
+        let path = saved.map(|folder| folder.path().display().to_string());
         run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
-        let path = folder.map(|folder| folder.path().display().to_string());
         let text = self.target.format == FormatArg::Text;
         let number = if self.target.keep { keep(&run, self.output) } else { None };
         let opened = match (&path, number) {

@@ -171,7 +171,7 @@ fn read_jobs(path: &Path) -> Result<Vec<FioJob>, Failure> {
 fn make_absent(job: &mut FioJob, keep: bool) {
     let Some(bytes) = job.amount_bytes.filter(|_| job.names_files) else { return };
     let one = job.layout == FileLayout::Segmented;
-    let bytes = if one { bytes * u64::from(job.workers) } else { bytes };
+    let bytes = if one { bytes.saturating_mul(u64::from(job.workers)) } else { bytes };
     let end = if keep { "" } else { ", and removed at the end" };
     let is_file = |path: &&mut PathBuf| !path.starts_with("/dev") || path.starts_with("/dev/shm");
     for source in job.sources.iter_mut().filter(is_file) {
@@ -354,11 +354,11 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
     let mut progress = Progress::new("memory", &args.live, args.output.format() == FormatArg::Text, output);
-    let mut unsaved: Option<Failure> = None;
     let mut so_far = run.clone();
     let mut save = |measurements: &[Measurement]| {
         so_far.measurements = measurements.to_vec();
-        unsaved = saving.save(&so_far).err();
+        // What cannot be saved is an error of the end, when it is tried once more.
+        let _ = saving.save(&so_far);
     };
     let done = sweep(
         Sweep { machine: &machine, sysroot: &sysroot, stop: &stop, listener: &mut progress, save: &mut save },
@@ -368,7 +368,6 @@ pub(super) fn memory(args: &MemoryArgs, output: &Output) -> Result<u8, Failure> 
     progress.finish();
     run.measurements = done.measurements;
     run.errors = done.errors;
-    run.errors.extend(unsaved.map(|failure| failure.to_string()));
     let left = points.len() - run.measurements.len();
     if stop.is_ended() {
         if run.measurements.is_empty() {

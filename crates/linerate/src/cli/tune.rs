@@ -131,7 +131,7 @@ fn apply(options: &TuneOptions, choice: &SettingChoice, output: &Output) -> Resu
             "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows \
              why",
         );
-        return Ok(0);
+        return if options.json { print_outcomes(&target, &[]) } else { Ok(0) };
     }
     if !ask(&screen::changes(&changes, &plan), "Change these settings", options.yes, output)? {
         return Ok(0);

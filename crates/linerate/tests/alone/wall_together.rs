@@ -47,7 +47,7 @@ struct Play {
 }
 
 fn play(movie: &str) -> Play {
-    let text = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+    let text = |words: String| words.split(' ').map(String::from).collect::<Vec<_>>();
     let seconds = seconds();
     // Ports that the kernel calls free now.
     let sockets: Vec<_> =
@@ -57,25 +57,14 @@ fn play(movie: &str) -> Play {
     drop(sockets);
     let screens: Vec<Child> = ports
         .iter()
-        .map(|port| {
-            let listen = format!("127.0.0.1:{port}");
-            start(&text(&[
-                "wall",
-                "show",
-                "--listen",
-                &listen,
-                "--verify",
-                "--json",
-                "--until-silent",
-                "1.5",
-            ]))
-        })
+        .map(|port| format!("wall show --listen 127.0.0.1:{port} --verify --json --until-silent 1.5"))
+        .map(|words| start(&text(words)))
         .collect();
     std::thread::sleep(Duration::from_millis(500));
-    let mut words =
-        text(&["wall", "serve", movie, "--json", "--page", "none", "--seconds", &seconds.to_string()]);
+    let mut words = text(format!("wall serve --json --page none --seconds {seconds}"));
+    words.push(movie.to_string());
     for (tile, port) in ports.iter().enumerate() {
-        words.extend(text(&["--screen", &format!("r{}c{}=127.0.0.1:{port}", tile / 5, tile % 5)]));
+        words.extend(text(format!("--screen r{}c{}=127.0.0.1:{port}", tile / 5, tile % 5)));
     }
     let server = start(&words);
     let begin = Instant::now();

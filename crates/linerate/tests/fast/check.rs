@@ -74,8 +74,12 @@ fn what_cannot_be_written_or_kept_is_said_before_it_measures() {
     let state = State::new();
     let (status, line) = said(&state.ran(&["check", "--prometheus", "no/such/folder/a.prom"]));
     assert!(status == Some(3) && line.contains("--prometheus no/such/folder/a.prom: "), "{line}");
-    let (status, line) = said(&state.ran(&["check", "@-1", "--source", "a"]));
-    assert!(status == Some(2) && line.contains("cannot be used with"), "{line}");
+    for (option, value) in
+        [("--source", "a"), ("--protocol", "udp"), ("--budget", "9"), ("--rate-limit", "1G")]
+    {
+        let (status, line) = said(&state.ran(&["check", "@-1", option, value]));
+        assert!(status == Some(2) && line.contains("cannot be used with"), "{option}: {line}");
+    }
     let mut command = linerate();
     command.arg("check").env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir(state.0.path());
     let (status, line) = said(&command.ended());

@@ -54,7 +54,7 @@ fn every_man_page_has_what_a_reader_looks_for() {
                 "{name}: {head}"
             );
         }
-        assert!(page.contains(".SH EXAMPLES\n"), "{name}");
+        assert!(page.contains(".SH EXAMPLES\n") && page.contains(".TP\n5, 6\n"), "{name}");
         assert!(!page.contains(".SH EXTRA") && !name.contains("linerate-generate"), "{name}");
     }
     assert!(pages >= 35, "{pages}");

@@ -7,19 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Measures in no time.
-const QUICK: [&str; 11] = [
-    "memory",
-    "--kernels",
-    "read",
-    "--working-set",
-    "64k",
-    "--cores",
-    "1",
-    "--seconds",
-    "0.01",
-    "--repeats",
-    "2",
-];
+const QUICK: [&str; 9] =
+    ["memory", "--kernels", "read", "--working-set", "64k", "--cores", "1", "--seconds", "0.01"];
 
 /// A state folder of a test's own.
 pub struct State(pub tempfile::TempDir);

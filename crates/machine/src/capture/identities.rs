@@ -3,7 +3,8 @@
 //! hardware addresses, GUIDs, UUIDs, IPv6 addresses; and what was noted elsewhere: hosts, serials, IPv4
 //! addresses.
 
-use super::names::{NameKind, Names};
+use super::names::{NameKind, Names, is_in_word};
+use super::passing::is_among;
 use crate::probe::Machine;
 use linerate_facts::sysroot::{Recorded, Sysroot};
 use std::collections::BTreeMap;
@@ -26,32 +27,10 @@ const PLACEHOLDERS: [&str; 10] = [
     "chassis serial number",
 ];
 /// Attributes that name one thing in the world, and folders that hold them.
-const ATTRIBUTES: [&str; 24] = [
-    "serial",
-    "wwid",
-    "uuid",
-    "nguid",
-    "eui",
-    "unique_id",
-    "sas_address",
-    "port_name",
-    "node_name",
-    "fabric_name",
-    "symbolic_name",
-    "hostnqn",
-    "hostid",
-    "subsysnqn",
-    "node_guid",
-    "sys_image_guid",
-    "node_desc",
-    "phys_switch_id",
-    "phys_port_id",
-    "label",
-    "product_serial",
-    "board_serial",
-    "chassis_serial",
-    "product_uuid",
-];
+const ATTRIBUTES: &str = "\
+    serial wwid uuid nguid eui unique_id sas_address port_name node_name fabric_name symbolic_name hostnqn \
+    hostid subsysnqn node_guid sys_image_guid node_desc phys_switch_id phys_port_id label product_serial \
+    board_serial chassis_serial product_uuid";
 const FOLDERS: [&str; 7] = [
     "/sys/class/block",
     "/sys/class/nvme",
@@ -65,7 +44,7 @@ const FOLDERS: [&str; 7] = [
 /// True where a file's whole content is such a thing.
 pub(crate) fn is_identity(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    ATTRIBUTES.contains(&name) || name.ends_with("asset_tag")
+    is_among(ATTRIBUTES, name) || name.ends_with("asset_tag")
 }
 
 /// Notes all that is found.
@@ -82,7 +61,7 @@ pub(crate) fn note(
     for place in FOLDERS {
         for name in sysroot.list(place) {
             for folder in ["", "device"] {
-                for attribute in ATTRIBUTES {
+                for attribute in ATTRIBUTES.split_ascii_whitespace() {
                     value(sysroot, &Path::new(place).join(&name).join(folder).join(attribute), names);
                 }
             }
@@ -206,11 +185,10 @@ impl Names {
 
     /// The owner's words in a sentence or a path.
     pub(crate) fn words_in(&self, text: &str) -> String {
-        let is_part = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);
         let mut rewritten = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(start) = rest.find(is_part) {
-            let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
+        while let Some(start) = rest.find(is_in_word) {
+            let end = rest[start..].find(|c| !is_in_word(c)).map_or(rest.len(), |length| start + length);
             let word = &rest[start..end];
             rewritten.push_str(&rest[..start]);
             rewritten.push_str(self.known(NameKind::Word, word).unwrap_or(word));

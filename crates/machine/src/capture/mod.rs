@@ -24,15 +24,12 @@ use linerate_facts::usage;
 pub use names::Replaced;
 use names::{NameKind, Names};
 use private_names::PrivateNames;
-use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tar::{Builder, EntryType, Header};
-
-/// Paths are there, or what names a volume.
-const PATHS: [&str; 6] = ["mount_point", "backing_file", "path", "sources", "source", "name"];
 
 /// A recorded machine, anonymous.
 #[derive(Clone, Debug)]
@@ -106,8 +103,16 @@ fn missing_answers(
     let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &ArchiveLimits::default())?));
     let text = serde_json::to_string(machine)?;
     let mut live: Value = serde_json::from_str(&names.text(&text))?;
-    reasons(&mut live, names);
     let mut part = serde_json::to_value(&replayed)?;
+    // What the tarball itself says has no folder's name in it: where that is a word of ours (`over`), it stays.
+    let mut replayed = HashMap::new();
+    reasons(&mut part, &mut |why| drop(replayed.insert(names.words_in(why), why.clone())));
+    reasons(&mut live, &mut |why| {
+        if !private_names::is_kernels(why) {
+            let replaced = names.words_in(why);
+            *why = replayed.get(&replaced).cloned().unwrap_or(replaced);
+        }
+    });
     for nic in part.get_mut("nics").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(addresses) = nic.get_mut("addresses") {
             *addresses = Value::Null;
@@ -131,15 +136,14 @@ fn hold_back(value: &mut Value, names: &Names) -> bool {
     }
 }
 
-/// A reason may name a file system or a folder; most begin with a file of the kernel's.
-fn reasons(value: &mut Value, names: &Names) {
+/// Each reason, which may name a file system or a folder.
+fn reasons(value: &mut Value, each: &mut impl FnMut(&mut String)) {
     match value {
         Value::Object(fields) => match fields.get_mut("unknown") {
-            Some(Value::String(why)) if private_names::is_kernels(why) => {}
-            Some(Value::String(why)) => *why = names.words_in(why),
-            _ => fields.values_mut().for_each(|value| reasons(value, names)),
+            Some(Value::String(why)) => each(why),
+            _ => fields.values_mut().for_each(|value| reasons(value, each)),
         },
-        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
+        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, each)),
         _ => {}
     }
 }
@@ -188,22 +192,9 @@ fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     header
 }
 
-/// Words of linerate's own are there, and figures.
-const OURS: [&str; 13] = [
-    "schema",
-    "version",
-    "started",
-    "kind",
-    "stage",
-    "protocol",
-    "origin",
-    "severity",
-    "verdict",
-    "held_by",
-    "direction",
-    "method",
-    "level",
-];
+/// Words of linerate's own are there, and figures; what has a blank is a sentence.
+const OURS: &str = "\
+    schema version started kind stage protocol origin severity verdict held_by direction method level";
 
 /// Replaces all of it, everywhere by the same.
 pub fn anonymise(product: &mut Value, machine: &Machine) {
@@ -277,20 +268,44 @@ fn note_peer(text: &str, names: &mut Names) {
 
 fn rewrite(value: &mut Value, key: &str, private: &mut PrivateNames<'_>) {
     match value {
-        Value::String(text) if !OURS.contains(&key) => {
-            let is_path = text.starts_with('/') && !text.contains(' ') || is_volume(key, text);
-            let replaced = if is_path { private.path(text) } else { private.names.text(text) };
+        Value::String(text) if !passing::is_among(OURS, key) || text.contains(' ') => {
+            let replaced = match text.split_once("://") {
+                // Of a transfer; others are where linerate has something from.
+                Some((scheme, rest)) if ["url", "name"].contains(&key) => {
+                    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                    format!("{scheme}://{}{}", private.names.text(host), private.path(path))
+                }
+                None if is_path(key, text) => private.path(text),
+                _ => private.names.text(text),
+            };
             // `user@host` is two words here.
             let words = replaced.split('@').map(|part| private.names.words_in(part));
             *text = words.collect::<Vec<_>>().join("@");
         }
         Value::Array(list) => list.iter_mut().for_each(|value| rewrite(value, key, private)),
-        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| rewrite(value, key, private)),
+        Value::Object(fields) => {
+            rewrite_mount(fields, private);
+            fields.iter_mut().for_each(|(key, value)| rewrite(value, key, private));
+        }
         _ => {}
     }
 }
 
-/// `pool/volume`, a relative path.
-fn is_volume(key: &str, text: &str) -> bool {
-    PATHS.contains(&key) && text.contains('/') && !text.contains([' ', ':'])
+/// What is mounted, and its options: hosts, users and labels are there.
+fn rewrite_mount(fields: &mut Map<String, Value>, private: &mut PrivateNames<'_>) {
+    let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_string);
+    if let (Some(kind), Some(source), Some(options)) = (text("kind"), text("source"), text("options")) {
+        fields.insert("source".into(), private.source(&source, &kind).into());
+        fields.insert("options".into(), private.options(&options).into());
+    }
+}
+
+/// It names a file, or a volume by a relative path (`pool/volume`).
+fn is_path(key: &str, text: &str) -> bool {
+    match key {
+        "sources" | "sinks" | "mount_point" | "backing_file" => true,
+        _ if text.starts_with('/') => !text.contains(' '),
+        "path" | "source" | "name" => text.contains('/') && !text.contains([' ', ':']),
+        _ => false,
+    }
 }

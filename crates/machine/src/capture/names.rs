@@ -53,7 +53,7 @@ pub(crate) struct Names {
     settled: bool,
     names: BTreeMap<(NameKind, String), String>,
     addresses: Addresses,
-    /// Hosts and serials in any text, by their first two bytes; longest first.
+    /// Hosts, serials and names of several words in any text, by their first two bytes; longest first.
     index: BTreeMap<[u8; 2], Vec<(String, String, bool)>>,
     spared: BTreeSet<String>,
     left_out: usize,
@@ -136,13 +136,20 @@ impl Names {
         }
         self.addresses.settle();
         for ((kind, original), name) in &self.names {
-            let anywhere = matches!(kind, NameKind::Host | NameKind::Serial | NameKind::Encoded)
-                && !self.spared.contains(original);
+            let anywhere = match kind {
+                NameKind::Host | NameKind::Serial | NameKind::Encoded => !self.spared.contains(original),
+                NameKind::Word => {
+                    original.starts_with(char::is_alphanumeric) && !original.chars().all(is_in_word)
+                }
+                NameKind::Mac | NameKind::Guid | NameKind::Uuid => false,
+            };
             if let (true, [first, second, ..]) = (anywhere, original.as_bytes()) {
                 // A serial may be next to other digits (NVMe names are put together so); a host's name
-                // stands for itself.
+                // and the owner's words stand for themselves.
                 let digits = original.bytes().all(|byte| byte.is_ascii_digit());
-                let bounded = *kind == NameKind::Host || digits || original.len() < SHORTEST_SURE_SERIAL;
+                let bounded = matches!(kind, NameKind::Host | NameKind::Word)
+                    || digits
+                    || original.len() < SHORTEST_SURE_SERIAL;
                 let entry = (original.clone(), name.clone(), bounded);
                 self.index
                     .entry([*first, *second].map(|byte| byte.to_ascii_lowercase()))
@@ -182,6 +189,11 @@ impl Names {
             left_out: self.left_out,
         }
     }
+}
+
+/// What else is in a name parts it into several words of a sentence.
+pub(crate) fn is_in_word(c: char) -> bool {
+    c.is_alphanumeric() || "-_.@+".contains(c)
 }
 
 /// Words that are long enough to tell something.

@@ -56,7 +56,7 @@ impl PrivateNames<'_> {
     }
 
     /// What is mounted: a device, `host:/export`, `//host/share`, a pool, a word of the kernel.
-    fn source(&mut self, source: &str, kind: &str) -> String {
+    pub(crate) fn source(&mut self, source: &str, kind: &str) -> String {
         if source == kind {
             return source.to_string();
         }
@@ -70,38 +70,23 @@ impl PrivateNames<'_> {
     }
 
     fn host(&mut self, host: &str) -> String {
-        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => host.replace(&address.to_string(), &self.names.address(address).to_string()),
+        // However it is written: `[2001:DB8::7]`.
+        let bare = host.trim_matches(['[', ']']);
+        match bare.parse::<IpAddr>() {
+            Ok(address) => host.replace(bare, &self.names.address(address).to_string()),
             Err(_) => self.names.of(NameKind::Host, host),
         }
     }
 
     /// Mount options: what names a place, a user or a host is replaced, figures and switches stay.
-    fn options(&mut self, options: &str) -> String {
-        const TELLING: [&str; 17] = [
-            "user",
-            "username",
-            "uname",
-            "aname",
-            "domain",
-            "servern",
-            "nodename",
-            "label",
-            "fsname",
-            "name",
-            "clientid",
-            "unc",
-            "prefixpath",
-            "dev",
-            "fsid",
-            "ecryptfs_sig",
-            "ecryptfs_fnek_sig",
-        ];
+    pub(crate) fn options(&mut self, options: &str) -> String {
+        const TELLING: &str = "user username uname aname domain servern nodename label fsname name clientid \
+             unc prefixpath dev fsid ecryptfs_sig ecryptfs_fnek_sig";
         let mut option = |option: &str| -> String {
             let Some((key, value)) = option.split_once('=') else { return self.names.text(option) };
             let value = match value.parse::<IpAddr>() {
                 Ok(address) => self.names.address(address).to_string(),
-                Err(_) if TELLING.contains(&key) => self.word(value),
+                Err(_) if is_among(TELLING, key) => self.word(value),
                 Err(_) if value.contains('/') => {
                     value.split(':').map(|path| self.path(path)).collect::<Vec<_>>().join(":")
                 }

@@ -1,8 +1,10 @@
 //! A server with every kind of thing that reveals whose it is, and this machine.
 
 use super::*;
+use crate::probe::Nic;
 use linerate_testing::Tree;
 use proptest::prelude::*;
+use serde_json::json;
 use std::path::Path;
 
 const CARD: &str = "sys/devices/pci0000:00/0000:00:03.0";
@@ -83,7 +85,7 @@ fn server() -> Tree {
             rw,sunit=128,swidth=512\n\
             29 27 0:41 / /net rw - nfs4 filer1.surf.nl:/export/alice \
             rw,vers=4.2,addr=10.99.0.5,clientaddr=145.146.100.7\n\
-            30 27 0:42 / /tank rw - zfs tank-of-bob/alice rw\n",
+            30 27 0:42 / /shows rw - zfs tank-of-bob/alice rw\n",
         ),
         (&format!("{CARD}/class"), "0x020000\n"),
         (&format!("{CARD}/vendor"), "0x15b3\n"),
@@ -265,19 +267,43 @@ fn mounts_report_no_address_no_user_and_no_share() {
          24 1 0:24 / /mnt/e rw - fuse.sshfs carol@filer:payroll rw,user_id=1000,max_read=131072\n\
          25 1 0:25 / /mnt/f rw - lustre 192.0.2.10@tcp:/payroll rw,flock\n\
          26 1 0:26 / /mnt/g rw - ecryptfs /home/carol/.Private \
-         rw,ecryptfs_sig=9dbb5b8f1a2c3d4e,ecryptfs_cipher=aes\n",
+         rw,ecryptfs_sig=9dbb5b8f1a2c3d4e,ecryptfs_cipher=aes\n\
+         27 1 0:27 / /mnt/h rw - nfs4 [2001:DB8::7]:/payroll rw\n",
     )]);
     let capture = capture(&tree.sysroot()).expect("a capture");
     let Some(Recorded::File(bytes)) = capture.entries.get(Path::new("proc/self/mountinfo")) else {
         panic!("the mount table is in the capture");
     };
     let text = String::from_utf8_lossy(bytes);
-    for telling in ["192.0.2", "carol", "filer", "share", "payroll", "9dbb5b8f"] {
+    for telling in ["192.0.2", "DB8", "carol", "filer", "share", "payroll", "9dbb5b8f"] {
         assert!(!text.contains(telling), "{telling} stands in {text}");
     }
     for kept in ["vers=3.1.1", "trans=virtio,version=9p2000.L", "max_read=131072", ":6789", "aes", " gpfs "] {
         assert!(text.contains(kept), "{kept} is not in {text}");
     }
+}
+
+#[test]
+fn a_product_reports_no_mount_no_file_and_no_url() {
+    let mut product = json!({
+        "machine": { "file_systems": [
+            { "mount_point": "/media/alice/My Disk", "kind": "ext4", "source": "/dev/sdb1", "options": "rw" },
+            { "mount_point": "/net", "kind": "nfs4", "source": "filer1.surf.nl:/genomics", "options": "rw,addr=10.99.0.5" },
+        ] },
+        "goal": { "sinks": ["genomics", "in box"] },
+        "scaling": { "held_by": "9 MB/s: the file system ext4 at /media/alice/My Disk" },
+        "transfer": { "files": [{ "url": "https://filer1.surf.nl:84/genomics/dna.bam", "path": "dna.bam" }] },
+        "errors": ["/media/alice/My Disk/dna.bam: no space", "none of filer1.surf.nl"],
+        "measurements": [{ "held_by": "cpu", "method": "UDP: counted by enx001b216ab2c1" }],
+        "evidence": { "sources": ["https://etcd.io/docs/"] },
+    });
+    let nic = Nic { name: "enx001b216ab2c1".into(), ..Nic::default() };
+    anonymise(&mut product, &Machine { nics: vec![nic], ..Machine::default() });
+    let text = product.to_string();
+    for telling in "alice My Disk box filer1 surf genomics dna 10.99.0.5 001b216ab2c1".split(' ') {
+        assert!(!text.contains(telling), "{telling} stands in {text}");
+    }
+    assert!(text.contains("\"cpu\"") && text.contains("https://etcd.io/docs/"), "{text}");
 }
 
 /// The entries with other bytes in one of them.

@@ -188,8 +188,7 @@ impl Measurement {
     }
 }
 
-/// Words of `not_seen`, beside the ids of disks.
-/// Before why it is not known by which interface a transfer went.
+/// Words of `not_seen`, beside the ids of disks; the first is before why an interface is not known.
 pub const INTERFACE_NOT_SEEN: &str = "interface: ";
 pub(crate) const NO_CPU_USE: &str = "cpu";
 pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
@@ -239,12 +238,8 @@ pub struct ZeroCopyUse {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
     /// Completions that belonged to no request under way (a notification that came twice), and were dropped.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_no_count")]
     pub unexpected: u64,
-}
-
-fn is_nothing(count: &u64) -> bool {
-    *count == 0
 }
 
 impl ZeroCopyUse {

@@ -88,7 +88,7 @@ pub struct RaisedSetting {
 pub struct Timing {
     /// After the start of a slot until counting begins.
     pub settling_ms: u32,
-    /// ShareCounts for exactly this long: a whole number of periods.
+    /// Counting lasts exactly this long: a whole number of periods.
     pub window_ms: u32,
     /// Of what shapes the flow; none where it shows none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ mod extreme;
 mod media;
 mod papers;
 
+use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};
 
@@ -25,4 +26,11 @@ fn fixtures() -> Vec<PathBuf> {
 fn saved(name: &str) -> Run {
     let path = fixtures().into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == name));
     crate::read(&path.expect("a fixture")).expect("a saved run")
+}
+
+#[test]
+fn a_result_about_a_program_is_not_shown_without_its_name() {
+    let run = Run { stage: Some(Stage::Explain), name: "canaryd".into(), ..saved("run-partial") };
+    let why = crate::anonymous(&run).expect_err("refused").to_string();
+    assert!(why.contains("one of explain about its program"), "{why}");
 }

@@ -249,7 +249,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub replace: bool,
     /// Say what would be copied, and copy nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub dry_run: bool,
     /// Take this program to the other host for the time of the copy, where it is not installed or is another version; it
     /// gets no name there, and nothing of it stays

@@ -66,7 +66,7 @@ pub struct MethodArgs {
 pub struct CheckArgs {
     /// Judge this result in place of measuring: run.json, the folder that holds it, or a kept result (@-1 is the
     /// newest); of any command that measures
-    #[arg(value_name = "RESULT", conflicts_with = "EndsArgs")]
+    #[arg(value_name = "RESULT", conflicts_with_all = ["EndsArgs", "protocol", "budget", "GentleArgs"])]
     pub result: Option<PathBuf>,
     #[command(flatten)]
     pub ends: EndsArgs,

@@ -30,10 +30,8 @@ numjobs=2
 fn sections_are_done_in_turn_under_their_names() {
     let place = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(place.path().join("two.fio"), JOBS).expect("a job file");
-    let output = disk(
-        place.path(),
-        &["--fio-job", "two.fio", "--repeats", "1", "--rounds", "1", "--format", "fio-json"],
-    );
+    let words = ["--fio-job", "two.fio", "--repeats", "1", "--rounds", "1", "--format", "fio-json"];
+    let output = disk(place.path(), &words);
     output.gives(0);
     assert!(output.stderr.contains("[write] ioengine=sync: done with pread and pwrite"), "{}", output.stderr);
     let value = output.json();
@@ -42,20 +40,11 @@ fn sections_are_done_in_turn_under_their_names() {
     assert_eq!(names, ["write", "random"]);
     assert_eq!(jobs[0]["write"]["io_bytes"], 4 << 20, "each worker writes its size once");
     assert!(jobs[1]["read"]["total_ios"].as_u64().is_some_and(|count| count > 0));
-    assert_eq!(
-        (&jobs[1]["job options"]["numjobs"], &jobs[1]["job options"]["rw"]),
-        (&"2".into(), &"randread".into())
-    );
-    let left: Vec<_> = std::fs::read_dir(place.path())
-        .expect("the directory")
-        .flatten()
-        .map(|entry| entry.file_name())
-        .collect();
-    assert_eq!(
-        left,
-        ["two.fio"],
-        "files that linerate made are gone, and no folder called fio-json was made"
-    );
+    let options = &jobs[1]["job options"];
+    assert!(options["numjobs"] == "2" && options["rw"] == "randread", "{options}");
+    // Files that linerate made are gone, and no folder called fio-json was made.
+    let left = std::fs::read_dir(place.path()).expect("the directory").flatten();
+    assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["two.fio"]);
 }
 
 /// Two sections at once, one of them a log on a file that fio would make, and a third behind a wall.
@@ -110,6 +99,17 @@ fn sections_without_a_wall_run_at_once_each_with_its_figure() {
 }
 
 #[test]
+fn what_sections_at_once_read_is_checked() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(place.path().join("linerate-disk-a"), [1; 1 << 16]).expect("a file");
+    let job = "[global]\nfilename=linerate-disk-a\nsize=64k\nrw=read\n[a]\n[b]\n";
+    std::fs::write(place.path().join("two.fio"), job).expect("a job file");
+    let run =
+        disk(place.path(), &["--fio-job", "two.fio", "--verify", "--repeats", "1", "--json"]).gives(1).json();
+    assert!(run["errors"][0].as_str().is_some_and(|why| why.starts_with("corrupt: ")), "{run}");
+}
+
+#[test]
 fn a_result_is_csv_json_or_saved() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let job: Vec<&str> = "--source . --access read --pattern random --amount 1M --seconds 0.1 --buffered \
@@ -129,10 +129,8 @@ fn a_result_is_csv_json_or_saved() {
     for file in ["csv/run.json", "csv/report.html"] {
         assert!(place.path().join(file).exists(), "{file}");
     }
-    let json = with(&["--format", "json"]);
-    let value = json.json();
-    assert_eq!(value["stage"], "disk");
-    assert_eq!(with(&["--json", "--format", "csv"]).status.code(), Some(2));
+    assert_eq!(with(&["--format", "json"]).json()["stage"], "disk");
+    with(&["--json", "--format", "csv"]).gives(2);
 }
 
 #[test]
@@ -146,15 +144,8 @@ fn what_cannot_be_taken_is_one_sentence() {
         ("away.fio", "cannot be read", 3),
     ];
     for (file, expected, status) in cases {
-        let output = disk(place.path(), &["--fio-job", file]);
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-        assert_eq!(
-            (output.stderr.lines().count(), output.status.code()),
-            (1, Some(status)),
-            "{}",
-            output.stderr
-        );
+        disk(place.path(), &["--fio-job", file]).gives(status).says(&[expected]);
     }
-    let both = disk(place.path(), &["--fio-job", "bad.fio", "--workers", "4"]);
-    assert_eq!(both.status.code(), Some(2), "a job file says its workers itself");
+    // A job file says its workers itself.
+    disk(place.path(), &["--fio-job", "bad.fio", "--workers", "4"]).gives(2);
 }

@@ -105,6 +105,7 @@ fn a_dry_run_copies_nothing_and_what_is_excluded_stays_out() {
     assert_eq!(names(&pair.there.join("to/set/sub")).len(), 1, "neither the small one nor the folder");
     let ended = pair.ends(&[&words[..], &["--dry-run"]].concat());
     ended.shows(&["would copy 0 files, 0 B; 2 files there already"]);
+    pair.ends(&[&words[..], &["--dry-run", "--json"]].concat()).gives(2);
 }
 
 #[test]

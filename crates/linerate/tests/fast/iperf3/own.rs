@@ -1,6 +1,8 @@
 //! Our client and our server: what needs no other program.
 
 use super::peers::{Ours, disagreement, in_a_few_tries, our_client, short};
+use crate::support::linerate;
+use crate::support::process::Ends;
 use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection, run_client};
 use linerate::protocol::Protocol;
 use linerate_system::stop::Stop;
@@ -93,6 +95,26 @@ fn a_server_that_is_stopped_leaves_the_client_its_figures() {
         outcome.error
     );
     assert!(outcome.local[0].bytes > 0 && outcome.remote.is_empty());
+}
+
+/// Also where a meter is read, whose figure is saved last.
+#[test]
+fn a_folder_that_goes_takes_nothing_from_what_was_measured() {
+    let (server, place) = (Ours::start(Iperf3Limits::default()), tempfile::tempdir().expect("a folder"));
+    let (address, folder) = (server.address.to_string(), place.path().join("result"));
+    let mut command = linerate();
+    command.args(["network", "--protocol", "tcp", "--seconds", "1", "--repeats", "1", "--iperf3", &address]);
+    command
+        .args(["--json", "--direction", "send"])
+        .arg("--output")
+        .arg(&folder)
+        .env("LINERATE_POWER_COMMAND", "echo 100");
+    let running = std::thread::spawn(move || command.ended());
+    server.started();
+    std::fs::remove_dir_all(&folder).expect("it was there");
+    let run = running.join().expect("the program").gives(1).json();
+    assert_eq!(run["measurements"].as_array().map(Vec::len), Some(1), "{run}");
+    assert!(run["errors"][0].as_str().is_some_and(|why| why.contains("could not be saved")), "{run}");
 }
 
 #[test]

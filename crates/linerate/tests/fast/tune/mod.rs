@@ -64,11 +64,8 @@ fn the_plan_changes_nothing_and_reports_why() {
     let plan: serde_json::Value = serde_json::from_str(&json).expect("JSON and nothing else");
     assert_eq!((status, plan["schema"].as_u64()), (0, Some(1)));
     let settings = plan["settings"].as_array().expect("settings");
-    assert!(
-        settings
-            .iter()
-            .any(|item| item["id"] == "swappiness" && item["wanted"] == "10" && item["now"] == "60")
-    );
+    let [id, now, wanted] = ["swappiness", "60", "10"];
+    assert!(settings.iter().any(|one| one["id"] == id && one["now"] == now && one["wanted"] == wanted));
     assert!(settings.iter().all(|item| item["stage"] == "memory"), "{json}");
     // Without a rate and a card that tells one, buffers are not guessed.
     let (_, json) = ran(&["--root", &root, "--json", "--setting", "tcp-rmem"]);
@@ -84,6 +81,9 @@ fn apply_and_undo_bring_back_every_byte() {
     let words = with_settings(&["apply", "--yes", "--root", &root], &SETTINGS);
     let (status, text) = ran(&words);
     assert_eq!(status, 0, "{text}");
+    let (status, text) =
+        ran(&["apply", "--yes", "--root", &root, "--setting", "transparent-huge-pages", "--json"]);
+    assert!(status == 0 && text.contains("\"outcomes\": []"), "{text}");
     assert_eq!(tree.text("sys/block/vda/queue/scheduler"), "[none] mq-deadline kyber\n");
     assert_eq!(tree.text("proc/sys/net/ipv4/tcp_rmem"), "4096 87380 268435456\n");
     let (status, text) = ran(&["persist", "--yes", "--root", &root]);

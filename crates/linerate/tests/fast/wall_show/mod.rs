@@ -105,16 +105,8 @@ fn a_server_says_what_to_expect_and_hears_how_it_goes() {
     let settings = HubSettings { listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))], page: None, key };
     let hub = Hub::start(tile.clone(), settings).expect("a hub");
     let server = hub.addresses()[0].to_string();
-    let words = [
-        "--verify",
-        "--json",
-        "--server",
-        &server,
-        "--tile",
-        "r0c0",
-        "--key-file",
-        key_file.to_str().expect("a name"),
-    ];
+    let key_file = key_file.to_str().expect("a name");
+    let words = ["--verify", "--json", "--server", &server, "--tile", "r0c0", "--key-file", key_file];
     let screen = screens(1, &words);
     tile.await_join(Duration::from_secs(10));
     std::thread::sleep(Duration::from_millis(200));

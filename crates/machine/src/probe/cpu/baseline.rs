@@ -6,11 +6,11 @@ use crate::probe::machine::{Cpu, CpuSpeed, LogicalCpu};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_sums::{CrcAlgorithm, crc};
-use linerate_system::affinity;
-use linerate_system::clock;
+use linerate_system::{affinity, clock, lock};
 use std::collections::BTreeSet;
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::io;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Fits the second-level cache of every server of the last ten years: the core is timed, not the memory.
@@ -58,7 +58,8 @@ pub fn cpu_speeds(cpu: &Cpu) -> Fact<Vec<CpuSpeed>> {
         speeds.push(speed(&all, &block));
     }
     let timed = speeds.iter().all(|speed| speed.crc32c_bytes_per_second >= 1.0);
-    Fact::from_option(timed.then_some(speeds), "the clock cannot measure times this short")
+    let why = "the clock cannot measure times this short, or a thread for each CPU cannot be had";
+    Fact::from_option(timed.then_some(speeds), why)
 }
 
 /// On a thread on each of these CPUs; on none: on this thread, wherever it is.
@@ -82,21 +83,24 @@ fn best(cpus: &[u32], work: Work, block: &[u8]) -> f64 {
     slices.fold(0.0, f64::max).round()
 }
 
-/// The sum of threads that begin together.
+/// The sum of threads that begin together; 0 where they cannot all be had.
 fn together(cpus: &[u32], work: Work, block: &[u8]) -> f64 {
-    let start = Barrier::new(cpus.len());
+    let start = Mutex::new(());
     std::thread::scope(|scope| {
+        let wait = lock(&start);
         let one = |cpu: &u32| {
             let (start, cpu) = (&start, *cpu);
-            scope.spawn(move || {
+            std::thread::Builder::new().spawn_scoped(scope, move || {
                 // A CPU that went offline meanwhile: anywhere.
                 let _ = affinity::pin_to(cpu);
-                start.wait();
+                drop(lock(start));
                 slice(work, block, SLICE_OF_MANY)
             })
         };
-        let threads: Vec<_> = cpus.iter().map(one).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum()
+        // A container may give fewer threads than CPUs: then those that are there must not wait for the others.
+        let threads: io::Result<Vec<_>> = cpus.iter().map(one).collect();
+        drop(wait);
+        threads.map_or(0.0, |all| all.into_iter().map(|thread| thread.join().unwrap_or(0.0)).sum())
     })
 }
 

@@ -36,8 +36,11 @@ fn device(one: &Value, above: Option<&str>, machine: &mut Machine) {
         return;
     }
     match machine.disks.iter_mut().find(|disk| disk.name == name) {
-        // An array is listed below each of its members.
-        Some(known) => known.members.extend(above.map(str::to_string)),
+        // An array is listed below each of its members, and so is what lies on it.
+        Some(known) => {
+            let another = above.filter(|above| known.members.iter().all(|member| member != above));
+            known.members.extend(another.map(str::to_string));
+        }
         None => {
             let disk = disk(one, &name, above);
             machine.file_systems.extend(mounted(one, &name));

@@ -78,3 +78,14 @@ fn lspci_reports_links_and_dmidecode_memory() {
     let dimm = &machine.memory.modules[0];
     assert_eq!((dimm.locator.as_str(), dimm.configured_mt_per_second.known()), ("A1", Some(&2666)));
 }
+
+/// lsblk lists an array, and what lies on it, below each of its disks.
+#[test]
+fn a_volume_lies_on_its_array_once() {
+    let array = r#"{"name":"md0","type":"raid1","children":[{"name":"vg-a","kname":"dm-0","type":"lvm"}]}"#;
+    let disks =
+        ["sda", "sdb"].map(|disk| format!(r#"{{"name":"{disk}","type":"disk","children":[{array}]}}"#));
+    let machine = machine(&[&format!(r#"{{"blockdevices":[{}]}}"#, disks.join(","))]);
+    let members = |name: &str| machine.disk(name).expect("a disk").members.join(" ");
+    assert_eq!([members("md0"), members("dm-0")], ["sda sdb", "md0"]);
+}

@@ -56,6 +56,12 @@ pub struct AccessResult {
 }
 
 impl AccessResult {
+    /// What failed, and the blocks that did not hold what was written there.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
+        let corrupt = self.corrupt.iter().flatten().map(|what| format!("corrupt: {what}"));
+        self.errors.iter().cloned().chain(corrupt)
+    }
+
     /// Fewer requests were in flight than the job asked for: the others waited for a free place.
     pub fn queue_is_full(&self) -> bool {
         let paced = self.job.requests_per_second.is_some() || self.job.limit_bytes_per_second.is_some();

@@ -269,11 +269,7 @@ impl DiskCommand<'_, '_> {
         if visit.samples.is_empty() && self.bench.stopped() {
             return Ok(());
         }
-        let failed = visit.access.iter().flat_map(|access| {
-            let corrupt = access.corrupt.iter().flatten().map(|what| format!("corrupt: {what}"));
-            access.errors.iter().cloned().chain(corrupt)
-        });
-        failed.for_each(|what| self.failed(what));
+        visit.access.iter().flat_map(|access| access.failures()).for_each(|what| self.failed(what));
         self.visits[cell].push(visit);
         if last && let Some(whole) = merged(&self.visits[cell]) {
             self.bench.listener.hear(&Event::Measured(Box::new(whole)));

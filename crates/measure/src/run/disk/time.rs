@@ -19,8 +19,13 @@ pub struct GridTime {
 }
 
 impl DiskSpec {
-    /// How long all of it takes; refused where that is more than anybody waits for.
+    /// How long all of it takes; refused where that is more than anybody waits for, or cannot be done at once.
     pub fn time(&self) -> Result<GridTime, Failure> {
+        if !self.beside.is_empty() && (self.scaling || self.steady_state || !self.prepare.is_empty()) {
+            return Err(Failure::usage(
+                "--scaling, --steady-state and --prepare: not with sections that run at once; part them by `stonewall`",
+            ));
+        }
         if self.scaling {
             scaling::check(&self.grid)?;
         }
@@ -110,6 +115,13 @@ mod tests {
         let expected = "10000 combinations, 30000 measurements: about 20 hours, beside the writing of files; Ctrl-C \
                     ends it with what was measured by then";
         assert_eq!(grid.sentence(), expected);
+    }
+
+    #[test]
+    fn jobs_at_once_are_not_prepared() {
+        let prepare = vec![super::super::Preparation::DropCaches];
+        let jobs = DiskSpec { beside: vec![spec(1, 1).grid], prepare, ..spec(1, 1) };
+        assert!(jobs.time().is_err_and(|failure| failure.to_string().contains("stonewall")));
     }
 
     #[test]

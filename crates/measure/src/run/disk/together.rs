@@ -81,15 +81,15 @@ fn measure(
         if visit >= passes {
             visits.iter_mut().zip(measured).for_each(|(visits, measured)| visits.push(measured));
             run.measurements = visits.iter().filter_map(|visits| merged(visits)).collect();
-            save(&run)?;
+            // Where this fails, so does the save at the end, which is an error of the run.
+            let _ = save(&run);
         }
     }
     if run.measurements.is_empty() {
         return Err(Failure::Interrupted);
     }
-    let errors =
-        visits.iter().flatten().filter_map(|visit| visit.access.as_ref()).flat_map(|access| &access.errors);
-    run.errors.extend(errors.cloned());
+    let accesses = visits.iter().flatten().filter_map(|visit| visit.access.as_ref());
+    run.errors.extend(accesses.flat_map(|access| access.failures()));
     run.errors.dedup();
     run.measurements.iter().for_each(|one| bench.listener.hear(&Event::Measured(Box::new(one.clone()))));
     Ok(run)

@@ -59,7 +59,8 @@ pub fn conduct_iperf3(mut context: RunContext<'_>, spec: &NetworkSpec, server: &
                         .extend(outcome.error.iter().map(|why| format!("{protocol} {direction}: {why}")));
                     run.measurements.push(from_iperf3(&outcome, &path));
                     run.iperf3.push(outcome);
-                    (context.save)(&run)?;
+                    // Where this fails, so does the save at the end, which is an error of the run.
+                    let _ = (context.save)(&run);
                 }
                 Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
                 Err(failure) => run.errors.push(failure.to_string()),
