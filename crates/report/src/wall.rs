@@ -246,15 +246,8 @@ mod tests {
             assert!(!view.contains('\u{1b}'), "{view:?}");
         }
         let view = live(&status(), 80, 24, &[]);
-        for word in [
-            "at its end",
-            "speed -2",
-            "left out",
-            "limited by the network",
-            "server right",
-            "r0c0",
-            "more tiles",
-        ] {
+        let all = "at its end|speed -2|left out|limited by the network|server right|r0c0|more tiles";
+        for word in all.split('|') {
             assert!(view.contains(word), "“{word}” in:\n{view}");
         }
         assert!(view.contains("NIC eth0: "), "{view}");
