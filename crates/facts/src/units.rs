@@ -38,6 +38,8 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
         _ => return Err(wrong()),
     };
     let bytes = number * base.powi(power);
+    // There are no parts of a byte: 1.1G is the nearest.
+    let bytes = if power > 0 { bytes.round() } else { bytes };
     if !bytes.is_finite() || bytes >= u64::MAX as f64 || bytes.fract() != 0.0 {
         return Err(wrong());
     }
@@ -177,12 +179,11 @@ mod tests {
 
     #[test]
     fn sizes_as_users_of_fio_write_them() {
-        assert_eq!(parse_size("4k"), Ok(4096));
-        assert_eq!(parse_size("1M"), Ok(1 << 20));
-        assert_eq!(parse_size("16MiB"), Ok(16 << 20));
-        assert_eq!(parse_size("2GB"), Ok(2_000_000_000));
-        assert_eq!(parse_size("512"), Ok(512));
-        assert_eq!(parse_size("1.5k"), Ok(1536));
+        let sizes =
+            [("4k", 4096), ("1M", 1 << 20), ("16MiB", 16 << 20), ("2GB", 2_000_000_000), ("512", 512)];
+        for (text, bytes) in sizes.into_iter().chain([("1.5k", 1536), ("1.1G", 1_181_116_006)]) {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
         for wrong in ["", "k", "-1", "1x", "1MBB", "1iB", "NaN", "1e30T", "0.3"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
@@ -190,12 +191,11 @@ mod tests {
 
     #[test]
     fn rates_in_bits_and_bytes() {
-        assert_eq!(parse_rate("10G"), Ok(1.25e9));
-        assert_eq!(parse_rate("10Gb/s"), Ok(1.25e9));
-        assert_eq!(parse_rate("3GB/s"), Ok(3e9));
-        assert_eq!(parse_rate("200MB/s"), Ok(2e8));
-        assert_eq!(parse_rate("8MiB/s"), Ok(8_388_608.0));
-        for bits in ["10Gbps", "10Gbit/s", "10 Gbits/sec", "10gbps", "10000M", "10000000000"] {
+        for (bytes, rate) in [("3GB/s", 3e9), ("200MB/s", 2e8), ("8MiB/s", 8_388_608.0)] {
+            assert_eq!(parse_rate(bytes), Ok(rate), "{bytes}");
+        }
+        for bits in ["10G", "10Gb/s", "10Gbps", "10Gbit/s", "10 Gbits/sec", "10gbps", "10000M", "10000000000"]
+        {
             assert_eq!(parse_rate(bits), Ok(1.25e9), "{bits}");
         }
         for wrong in ["", "G", "10X", "0", "-3G", "8MiB", "3iB/s", "10GBPS", "5s", "1G/m"] {

@@ -143,14 +143,9 @@ mod tests {
         let part = part(&run).expect("a part");
         let screen = part.lines(100, crate::grid::Style::of(100, false)).join("\n");
         let page = part.card().0;
-        for words in [
-            "disk vda",
-            "0.96 ± 0.07",
-            "0.00 ± 0.05",
-            "too few slots",
-            "twice the reads in flight and streams",
-            "+31 ± 4 %",
-        ] {
+        let all =
+            "disk vda|0.96 ± 0.07|0.00 ± 0.05|too few slots|twice the reads in flight and streams|+31 ± 4 %";
+        for words in all.split('|') {
             assert!(screen.contains(words) && page.contains(words), "{words}: {screen}\n{page}");
         }
         assert!(super::part(&Run { diagnosis: None, ..run }).is_none());

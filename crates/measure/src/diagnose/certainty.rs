@@ -36,10 +36,12 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// The share that other programs took of what limits.
+    /// The share that other programs took of what limits; of anything where that is no part of the server, for more reads
+    /// and streams of the flow's get more of whatever it shares with others.
     pub(super) fn others_of(&self, limit: &Bottleneck) -> Option<f64> {
         let taken = self.others.iter().flat_map(|(_, taken)| taken);
-        let of_limit = taken.filter(|(id, _)| limit.resources.iter().any(|of| kind_of(of) == kind_of(id)));
+        let is_of = |id: &str| limit.resources.iter().any(|of| kind_of(of) == kind_of(id));
+        let of_limit = taken.filter(|(id, _)| limit.resources.is_empty() || is_of(id));
         of_limit.map(|(_, share)| *share).reduce(f64::max)
     }
 

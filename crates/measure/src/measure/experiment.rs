@@ -102,7 +102,7 @@ pub fn take_from_program(
     let disks = spec.disks.iter().enumerate();
     let disks =
         disks.map(|(at, disk)| (format!("disk:{}", disk.name), TakenDisk::new(disk.name.clone(), at)));
-    let nics = spec.nic.iter().map(|(name, _)| (format!("nic:{name}"), 0)).collect();
+    let nics = spec.nic.iter().map(|(name, _)| (format!("nic:{name}"), vec![0])).collect();
     let mut takers = Takers::taking_from(clock::now(), disks.collect(), nics, spec.cores.clone(), Vec::new());
     let mut running = RunningWorkers::new(stop, false);
     let open = |(_, agent): &(String, NicAgent)| agent.open(streams_of_taker(spec.connections), stop);

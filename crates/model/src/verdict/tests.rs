@@ -161,8 +161,7 @@ fn a_wait_for_the_network_names_the_part_of_this_host() {
 
 /// Two workers that wait for the network on a host of 64 CPUs, one of them full.
 fn one_full_of_many(full: CoreUse, busy: f64, kernel: f64) -> Evidence {
-    let workers =
-        WorkerEvidence { count: 2, busy, busiest: busy, waiting_sink: 0.7, ..WorkerEvidence::default() };
+    let workers = WorkerEvidence { count: 2, busy, busiest: busy, waiting_sink: 0.7, ..Default::default() };
     let of = |core| if core == full.core { full } else { cpu(core, 0.1, 0.0) };
     Evidence {
         route: Route::DisksToNetwork,

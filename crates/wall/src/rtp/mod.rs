@@ -270,17 +270,9 @@ mod tests {
         };
         let text = session.text();
         let lines: Vec<&str> = text.split("\r\n").collect();
-        assert_eq!(
-            lines[0..6],
-            [
-                "v=0",
-                "o=linerate 1 1 IN IP4 192.0.2.1",
-                "s=linerate tile r0c0",
-                "t=0 0",
-                "m=video 5012 RTP/AVP 96",
-                "c=IN IP4 192.0.2.10",
-            ]
-        );
+        let begin = "v=0|o=linerate 1 1 IN IP4 192.0.2.1|s=linerate tile r0c0|t=0 0\
+            |m=video 5012 RTP/AVP 96|c=IN IP4 192.0.2.10";
+        assert_eq!(lines[0..6].join("|"), begin);
         assert_eq!(
             lines[7],
             "a=fmtp:96 sampling=RGB; width=2560; height=1600; exactframerate=24; depth=8; TCS=SDR; \

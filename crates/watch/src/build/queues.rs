@@ -182,20 +182,7 @@ fn queue_of_irq(name: &str) -> Option<u32> {
 }
 
 /// Words in the names of drivers' counters that tell of a loss, or of what leads to one.
-const LOSS_WORDS: [&str; 12] = [
-    "drop",
-    "err",
-    "discard",
-    "miss",
-    "pause",
-    "no_buf",
-    "nobuf",
-    "out_of_buffer",
-    "overrun",
-    "fifo",
-    "crc",
-    "timeout",
-];
+const LOSS_WORDS: &str = "drop err discard miss pause no_buf nobuf out_of_buffer overrun fifo crc timeout";
 /// Lines of one interface's driver.
 const MOST_NAMED: usize = 64;
 
@@ -237,7 +224,7 @@ impl<'a> Driver<'a> {
     pub(crate) fn losses(&self) -> Vec<NamedCounter> {
         let tells = |name: &str| {
             let name = name.to_ascii_lowercase();
-            LOSS_WORDS.iter().any(|word| name.contains(word))
+            LOSS_WORDS.split(' ').any(|word| name.contains(word))
         };
         let mut found: Vec<NamedCounter> = self.rates().filter(|one| tells(&one.name)).collect();
         found.sort_by(|a, b| {

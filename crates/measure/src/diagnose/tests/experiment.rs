@@ -93,18 +93,23 @@ fn a_share_of_the_nic_is_none_while_a_cpu_is_full_of_interrupts() {
     assert_eq!(found.bottleneck.kind, LimitKind::Cpu, "{}", found.bottleneck.sentence);
 }
 
-#[test]
-fn more_streams_are_more_windows_where_the_path_showed_a_window() {
+/// Nothing loses anything, and twice the streams raise the flow by a third.
+pub(in crate::diagnose) fn raised() -> ShareRecord {
     let mut taken = record(0.0, 0.0, 4);
     taken.raised = vec![RaisedSetting { id: "reads in flight and streams".into(), from: 8, to: 16 }];
     for (at, slot) in taken.slots.iter_mut().enumerate().filter(|(at, _)| at / 2 * 7919 % 13 % 2 == at % 2) {
         (slot.mask, slot.counted.flow[0]) = (slot.mask | 4, slot.counted.flow[0] * (5 + at as u64 % 2) / 4);
     }
+    taken
+}
+
+#[test]
+fn more_streams_are_more_windows_where_the_path_showed_a_window() {
     let window = super::verdicts::of_tcp(LimitedBy::Window, |worker| {
         (worker.receiver_limited, worker.round_trip_seconds) = (0.95, 0.01);
     });
     for (case, kind) in [(window, LimitKind::Window), (disk_of_300(), LimitKind::Pipeline)] {
-        let Bottleneck { kind: found, sentence, .. } = diagnosed(case, taken.clone()).bottleneck;
+        let Bottleneck { kind: found, sentence, .. } = diagnosed(case, raised()).bottleneck;
         assert!(
             found == kind && sentence.contains("streams: 16 instead of 8 raised the flow by "),
             "{sentence}"

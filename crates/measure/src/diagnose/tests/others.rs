@@ -1,6 +1,6 @@
 //! Other programs beside a run: named, and never a reason to buy anything or to be surer.
 
-use super::experiment::{diagnosed as diagnosed_with, record};
+use super::experiment::{diagnosed as diagnosed_with, raised, record};
 use super::lab::{Case, Lab};
 use crate::diagnose::{Diagnosis, Finding};
 use crate::measure::access::DeviceUse;
@@ -114,13 +114,15 @@ fn a_reader_of_the_same_disk_is_named_with_what_it_took() {
 /// The disk loses all that is taken of it, whoever reads it beside the flow: of a little the disk is still what limits.
 #[test]
 fn a_measured_part_is_named_beside_others_who_took_a_little_of_it() {
-    let of = |disk: f64| {
+    let of = |disk: f64, record| {
         let mut case = case();
         beside(&mut case, 0.0, disk);
-        diagnosed_with(case, record(1.0, 0.0, 2)).bottleneck
+        diagnosed_with(case, record).bottleneck
     };
-    let (little, much) = (of(9.0), of(30.0));
+    let (little, much) = (of(9.0, record(1.0, 0.0, 2)), of(30.0, record(1.0, 0.0, 2)));
     assert_eq!((little.kind, much.kind), (LimitKind::Disk, LimitKind::Others));
+    // Twice the reads beside another program get more of what both read.
+    assert_eq!([9.0, 30.0].map(|disk| of(disk, raised()).kind), [LimitKind::Pipeline, LimitKind::Others]);
     assert!(little.sentence.contains("of it taken cost the flow"), "{}", little.sentence);
     let named = "Other programs moved 9.00 MB/s of disk loop0 (15 % of what it moved), most of it dd (pid 77): 49.5 MB/s \
                  is what was left.";

@@ -118,16 +118,15 @@ impl Takers {
         sessions: &[AgentSession],
     ) -> Self {
         let mut disks: Vec<(String, TakenDisk)> = Vec::new();
-        let mut nics: Vec<(String, usize)> = Vec::new();
-        for (worker, purpose) in workers.iter().zip(&purposes) {
+        for worker in workers {
             let id = &stages.plan.sources[worker.source].resource;
             if disks.iter().all(|(known, _)| known != id) {
                 disks.push((id.clone(), TakenDisk::new(stages.short_name(id), worker.source)));
             }
-            if *purpose == Purpose::Nic && nics.iter().all(|(_, path)| *path != worker.path) {
-                nics.push((stages.plan.paths[worker.path].resource.clone(), worker.path));
-            }
         }
+        let senders = workers.iter().zip(&purposes).filter(|(_, purpose)| **purpose == Purpose::Nic);
+        let path = |worker: &WorkerPlan| (stages.plan.paths[worker.path].resource.clone(), worker.path);
+        let nics = by_nic(senders.map(|(worker, _)| path(worker)));
         let own = || workers.iter().zip(&purposes).filter(|(_, purpose)| **purpose == Purpose::Flow);
         let reads: u64 = own().map(|(worker, _)| u64::from(stages.reads_of(worker))).sum();
         let receivers = match stages.plan.loopback {
@@ -144,11 +143,11 @@ impl Takers {
         takers
     }
 
-    /// Of these parts, by their ids; nothing is raised, and no worker is there yet.
+    /// Of these parts, by their ids, NICs with the paths over each; nothing is raised, and no worker is there yet.
     pub(super) fn taking_from(
         begin: Instant,
         disks: Vec<(String, TakenDisk)>,
-        nics: Vec<(String, usize)>,
+        nics: Vec<(String, Vec<usize>)>,
         cores: Vec<u32>,
         receivers: Vec<Receiver>,
     ) -> Self {
@@ -168,6 +167,7 @@ impl Takers {
             add("disks", ids, ResourceKind::Disk, TakenUnit::Bytes, count, Taken::Disks(disks));
         }
         for (ids, paths) in at_once(nics) {
+            let paths = paths.concat();
             let count = paths.len();
             add("nics", ids, ResourceKind::Nic, TakenUnit::Bytes, count, Taken::Nics(paths));
         }
@@ -402,6 +402,19 @@ fn arrived(counters: &[Arc<WorkerCounters>], streams: &[Option<TcpStream>], at: 
     acknowledged.or_else(|| counters.get(at).map(left)).unwrap_or(0)
 }
 
+/// NICs, each with all paths over it.
+fn by_nic(paths: impl Iterator<Item = (String, usize)>) -> Vec<(String, Vec<usize>)> {
+    let mut nics: Vec<(String, Vec<usize>)> = Vec::new();
+    for (nic, path) in paths {
+        match nics.iter_mut().find(|(known, _)| *known == nic) {
+            Some((_, paths)) if paths.contains(&path) => {}
+            Some((_, paths)) => paths.push(path),
+            None => nics.push((nic, vec![path])),
+        }
+    }
+    nics
+}
+
 /// Each alone, or all at once where they are many.
 fn at_once<T>(members: Vec<(String, T)>) -> Vec<(Vec<String>, Vec<T>)> {
     if members.len() > MOST_ALIKE {
@@ -473,6 +486,13 @@ pub(super) fn streams_of_taker(own: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_to_several_peers_over_one_nic_are_one_taker_s() {
+        let paths = [("eth0", 0), ("eth1", 1), ("eth0", 0), ("eth0", 2)];
+        let nics = by_nic(paths.into_iter().map(|(nic, path)| (nic.to_string(), path)));
+        assert_eq!(nics, [("eth0".to_string(), vec![0, 2]), ("eth1".to_string(), vec![1])]);
+    }
 
     #[test]
     fn many_of_a_kind_are_taken_from_at_once() {

@@ -322,8 +322,7 @@ fn periods_are_those_of_the_shapers() {
         let Some(recorded) = recorded(name) else { return };
         for from in [0, 300, 600] {
             let ticks = recorded.ticks(from, 160);
-            let flow =
-                ObservedFlow { ticks: &ticks, dose: 0.1, budget_seconds: 1e4, ..ObservedFlow::default() };
+            let flow = ObservedFlow { ticks: &ticks, dose: 0.1, budget_seconds: 1e4, ..Default::default() };
             let (noise, timing) = timing(&flow);
             let timing = timing.expect("times");
             assert_eq!(timing.period_ms, period, "{name} from {from}");
