@@ -34,11 +34,20 @@ def drain(connection, rate):
             return
 
 
+def connected(address, port):
+    """As soon as somebody listens there."""
+    while True:
+        try:
+            return socket.create_connection((address, port))
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+
+
 def get(url, rate):
     parts = urlsplit(url)
     request = f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\nAccept-Encoding: gzip\r\n\r\n".encode()
     while True:
-        with socket.create_connection((parts.hostname, parts.port)) as connection:
+        with connected(parts.hostname, parts.port) as connection:
             connection.sendall(request)
             drain(connection, rate)
 
@@ -59,7 +68,7 @@ def serve(address, port, path):
 
 
 def copy(address, port):
-    with socket.create_connection((address, port)) as connection:
+    with connected(address, port) as connection:
         while True:
             sample = bytearray()
             while len(sample) < 8 << 20:
@@ -69,7 +78,7 @@ def copy(address, port):
 
 def sum_and_send(address, port):
     block = bytes(range(256)) * 1024
-    with socket.create_connection((address, port)) as connection:
+    with connected(address, port) as connection:
         while True:
             for _ in range(20):
                 zlib.crc32(block)
