@@ -4,7 +4,6 @@
 use crate::support::lab::{Lab, folder};
 use crate::support::linerate;
 use crate::support::process::{Ends, Running, Started, until};
-use crate::support::served::Served;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -51,8 +50,7 @@ fn assert_measured(found: &Value, kind: &str) {
     );
 }
 
-/// The throttle is that of the program's control group, in which linerate is not at first; `linerate serve` keeps so many
-/// reads in flight that what is taken waits behind them for longer than a short slot.
+/// The throttle is that of the program's control group, in which linerate is not at first.
 #[test]
 fn a_throttled_disk_loses_all_that_is_taken_of_it() {
     let Some(lab) = Lab::up("explain-taken", &["--disks", "1x40", "--nics", "0", "--file-size", "256M"])
@@ -60,9 +58,8 @@ fn a_throttled_disk_loses_all_that_is_taken_of_it() {
         return;
     };
     let sources = lab.succeed("sources", &[]);
-    let server = Served::of(&mut lab.linerate("run", &["serve", "--listen", "127.0.0.1:0", sources.trim()]));
-    let _gets = program(&lab, "run", &["get", &server.url("/data"), "0"]);
-    let found = experimented(server.pid());
+    let reads = program(&lab, "run", &["read", sources.trim(), "131072"]);
+    let found = experimented(reads.id());
     let [low, high] = interval(&found, "disk:loop");
     assert!((low + high - 2.0).abs() < 0.5, "{low} to {high}: {found:#}");
     assert_measured(&found, "disk");
@@ -104,9 +101,8 @@ fn a_shaped_nic_loses_what_is_sent_to_the_agent_behind_it() {
     let (network, _) = address.rsplit_once('.').expect("an address");
     let server = format!("{network}.1");
     let serves = program(&lab, "run", &["serve", &server, "7474", file]);
-    std::thread::sleep(Duration::from_millis(500));
     let _gets = program(&lab, "peer", &["copy", &server, "7474"]);
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(3500));
     let found = linerate().args(words(serves.id())).args(agent.words()).arg("--json").ended();
     found.mentions(&["10 % of what it sends over NIC nic0, by sending to the agent at"]);
     let found = found.gives(0).json();

@@ -49,8 +49,7 @@ pub(super) fn measured(
             if shared.is_some() {
                 limit.kind = LimitKind::Controller;
             }
-            let held =
-                shown.limit().filter(|held| limit.kind == LimitKind::Pipeline && holds_streams(held));
+            let held = shown.limit().filter(|held| limit.kind == LimitKind::Pipeline && holds_streams(held));
             limit.kind = held.map_or(limit.kind, Limit::kind);
             let held = held.map(|held| format!("What holds each stream: {}.", held.clause(false)));
             // Of what is slower than its like nothing is to be bought.
