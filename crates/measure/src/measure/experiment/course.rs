@@ -503,26 +503,30 @@ mod tests {
         assert_eq!([0.0, 70e6, 90e6].map(counts_reads), [true, true, false]);
     }
 
+    /// Three seconds of a flow, beside which a read of the disk came in this tick.
+    fn ticks(came: u64) -> Vec<ShareCounts> {
+        let tick = |at: u64| {
+            let moved = 1_000_000 + at * 7919 % 11;
+            let (flow, used, taken) = (vec![moved], vec![moved, 0], vec![u64::from(at == came), 0]);
+            ShareCounts { nanos: 20_000_000, flow, used, taken, ..Default::default() }
+        };
+        (0..150).map(tick).collect()
+    }
+
+    fn begun(experiment: &mut Experiment, came: u64) -> Box<Taking> {
+        let Ok(Phase::Taking(taking)) = experiment.begin_taking(&ticks(came), OBSERVED) else {
+            panic!("nothing is taken")
+        };
+        taking
+    }
+
     #[test]
     fn busy_cpus_that_an_agent_takes_nothing_of_stay_unknown() {
         let receiver = Receiver::of("receiver-cpus:peer".into(), false, Vec::new());
         let mut experiment = from_vda(vec![receiver]);
-        let tick = |at: u64| {
-            let moved = 1_000_000 + at * 7919 % 11;
-            let (flow, used) = (vec![moved], vec![moved, 0]);
-            ShareCounts {
-                nanos: 20_000_000,
-                flow,
-                used,
-                taken: vec![u64::from(at == 0), 0],
-                ..ShareCounts::default()
-            }
-        };
-        let ticks: Vec<ShareCounts> = (0..150).map(tick).collect();
         for (busy, unknown) in [(Some(0.9), true), (None, true), (Some(0.1), false)] {
             experiment.takers.all[1].resource.busy = busy;
-            let begun = experiment.begin_taking(&ticks, OBSERVED);
-            let Ok(Phase::Taking(taking)) = begun else { panic!("nothing is taken") };
+            let taking = begun(&mut experiment, 0);
             let ShareRecord { taken, busy_untaken, .. } = taking.record();
             let taken: Vec<&str> = taken.iter().map(|resource| &*resource.id).collect();
             assert_eq!((taken, busy_untaken.len()), (vec!["disk:vda"], usize::from(unknown)));
@@ -532,12 +536,10 @@ mod tests {
 
     #[test]
     fn what_a_read_waits_for_is_when_it_came() {
-        let waited = |came: usize| {
-            let taken = |tick| vec![if tick == came { 131_072 } else { 0 }];
-            let tick = |tick| ShareCounts { nanos: 20_000_000, taken: taken(tick), ..ShareCounts::default() };
-            (from_vda(Vec::new()).queue_seconds(&(0..150).map(tick).collect::<Vec<_>>()) * 1e3).round()
-        };
+        let waited = |came| (from_vda(Vec::new()).queue_seconds(&ticks(came)) * 1e3).round();
         assert_eq!([0, 7, 150].map(waited), [0.0, 140.0, 3000.0], "milliseconds");
+        let settling_ms = |came| begun(&mut from_vda(Vec::new()), came).record().timing.settling_ms;
+        assert_eq!((settling_ms(0) < 100, settling_ms(11)), (true, 220), "a slot settles for as long");
     }
 
     #[test]

@@ -240,6 +240,19 @@ fn what_is_felt_late_is_not_half_a_share() {
     }
 }
 
+/// What is taken of the second part is felt in the slot after, though it has no share.
+#[test]
+fn what_is_felt_late_is_missing_in_the_shares() {
+    let objects = |share: f64| {
+        let mut record = Planted { cycles: 3, ..Planted::new(&[share, 0.0], 0.005, 2) }.record();
+        let late: Vec<u64> = record.slots.iter().map(|slot| slot.counted.taken[1] * 2 / 5).collect();
+        let felt = record.slots.iter_mut().skip(1).zip(late);
+        felt.for_each(|(slot, late)| slot.counted.flow[0] -= late);
+        estimate(&record, &[]).carry_over.is_some()
+    };
+    assert_eq!([0.5, 1.0].map(objects), [true, false]);
+}
+
 #[test]
 fn a_window_of_half_periods_decides_nothing() {
     let mut record = Planted::new(&[1.0, 0.0], 0.01, 1).record();
