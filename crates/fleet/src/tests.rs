@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What would be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub(crate) enum PlantedBug {
     /// Who answers again is counted again.
     SecondAnswer,
@@ -426,7 +426,5 @@ fn whatever_members_do_a_fleet_counts_what_they_reported_and_names_who_is_gone()
 
 #[test]
 fn seeds_find_each_bug_that_is_planted_in_a_fleet() {
-    use PlantedBug::*;
-    let bugs = [SecondAnswer, InterruptedIsLate, AbsentStays, TwiceCounts, AnyFigure, StandstillCounts];
-    find_each(&bugs, RUNS / 20, runs);
+    find_each(<PlantedBug as strum::VariantArray>::VARIANTS, RUNS / 20, runs);
 }

@@ -1,7 +1,7 @@
 //! Bugs that the simulation of admission must find.
 
 /// What would be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub(crate) enum PlantedBug {
     /// One permit more than there are is given.
     PermitBeyond,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// What is left of each after a change is its bound; the circles that are left are printed by the test.
 const BOUNDS: [(&str, usize); 10] = [
     ("product lines", 143_621),
-    ("test lines", 81_433),
+    ("test lines", 81_428),
     ("product files", 849),
     ("circles of files that import each other", 4),
     ("files in the largest circle", 6),

@@ -432,18 +432,5 @@ fn whatever_clients_do_the_bounds_of_an_agent_hold_and_all_comes_back() {
 
 #[test]
 fn seeds_find_each_bug_that_is_planted_in_admission() {
-    use PlantedBug::*;
-    let bugs = [
-        PermitBeyond,
-        AllForOne,
-        PermitKept,
-        OldestOfAllGoes,
-        TokenForEver,
-        TokensStay,
-        UnusedStays,
-        DebtForgotten,
-        MemoryEach,
-        ShareKept,
-    ];
-    find_each(&bugs, RUNS / 20, runs);
+    find_each(<PlantedBug as strum::VariantArray>::VARIANTS, RUNS / 20, runs);
 }
